@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_serving_child_is_told_everything() {
-        let (directory, port) = (PathBuf::from("/somewhere"), 7379);
+        let directory = PathBuf::from("/somewhere");
+        let port = 7379;
         let serve = |durability| Task::Serve { directory: directory.clone(), port, durability };
         let line = |word: &str| task(&format!("child-serve /somewhere 7379 {word}")).unwrap();
         assert_eq!(line("sync"), serve(Durability::Sync));

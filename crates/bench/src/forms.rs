@@ -56,7 +56,8 @@ fn call_in_a_row(
 ) -> Outcome<Part> {
     let latency = Histogram::new();
     let started = Instant::now();
-    let (mut operations, mut ended) = (0, started);
+    let mut operations = 0;
+    let mut ended = started;
     while ended - started < slice {
         for _ in 1..sample {
             worker()?;

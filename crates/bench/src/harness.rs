@@ -117,7 +117,8 @@ pub struct Ratio {
 pub fn median_round(ours: &[f64], peer: &[f64]) -> Option<Ratio> {
     let mut rounds: Vec<(f64, f64)> = ours.iter().copied().zip(peer.iter().copied()).collect();
     rounds.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
-    let (first, last) = (rounds.first()?, rounds.last()?);
+    let first = rounds.first()?;
+    let last = rounds.last()?;
     let (ours, peer) = rounds[(rounds.len() - 1) / 2];
     Some(Ratio { ours, peer, low: first.0 / first.1, high: last.0 / last.1 })
 }

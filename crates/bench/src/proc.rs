@@ -16,8 +16,13 @@ pub fn memory_kib(process: u32, figure: &str) -> Outcome<u64> {
 }
 
 fn find_kib(status: &str, figure: &str) -> Option<u64> {
-    let value = |line: &str| line.strip_prefix(figure)?.strip_prefix(':').map(String::from);
-    status.lines().find_map(value)?.split_whitespace().next()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(figure)?.strip_prefix(':').map(String::from))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

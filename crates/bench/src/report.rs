@@ -110,7 +110,8 @@ impl Row {
 
     /// Returns whether the target was reached. `None` without a target.
     pub fn reached(&self) -> Option<bool> {
-        let (must, ratio) = (self.must?, self.ratio()?);
+        let must = self.must?;
+        let ratio = self.ratio()?;
         Some(match self.sense {
             Sense::AtLeast => ratio >= must,
             Sense::AtMost => ratio <= must,
@@ -221,8 +222,9 @@ fn time(nanos: u64) -> String {
 
 /// Pads columns to their widest cell. Numbers are right-aligned, words left-aligned.
 fn aligned(lines: &[[String; 11]]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let widths: Vec<usize> = (0..HEAD.len())
+        .map(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for line in lines {
         let padded: Vec<String> =
@@ -251,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_bar_is_reached_in_its_own_sense() {
-        let (ours, peer) = (measured("ours", &[90.0]), measured("log", &[100.0]));
+        let ours = measured("ours", &[90.0]);
+        let peer = measured("log", &[100.0]);
         let rate = Row::rates("set", &ours, &peer, Some(0.8)).unwrap();
         assert_eq!((rate.ratio(), rate.reached()), (Some(0.9), Some(true)));
         assert_eq!(Row { must: Some(0.95), ..rate.clone() }.reached(), Some(false));

@@ -260,8 +260,7 @@ pub fn found(records: &Records, prefix: &str, filters: &[Where]) -> Vec<String> 
 /// Reads exactly `count` events from a feed.
 #[track_caller]
 pub fn events(feed: &mut Feed, count: usize) -> Vec<Event> {
-    let next = |_| feed.next(PATIENCE).unwrap().expect("the feed ended too early");
-    (0..count).map(next).collect()
+    (0..count).map(|_| feed.next(PATIENCE).unwrap().expect("the feed ended too early")).collect()
 }
 
 /// Reads exactly `count` events from a feed and returns their keys.

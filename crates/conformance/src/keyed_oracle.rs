@@ -79,7 +79,9 @@ impl KeyedOracle {
 
     /// Applies the writes to a copy, which replaces the space only if every write succeeds.
     pub fn write(&mut self, writes: &[StateWrite]) -> Answer<Vec<Wrote>> {
-        let (mut copy, mut kind, mut answers) = (self.clone(), self.kind(), Vec::new());
+        let mut copy = self.clone();
+        let mut kind = self.kind();
+        let mut answers = Vec::new();
         for write in writes {
             write.check().map_err(|error| error.code())?;
             if let Some(version) = write.version() {
@@ -133,8 +135,11 @@ impl KeyedOracle {
                 Ok(Wrote::Applied)
             }
             StateWrite::Merge { key, value, version, read, settles } => {
-                let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
-                if self.version(key) != *read || !settles.iter().all(waits) {
+                if self.version(key) != *read
+                    || !settles
+                        .iter()
+                        .all(|version| self.waiting.contains_key(&(*version, key.clone())))
+                {
                     return Ok(Wrote::Moved);
                 }
                 if self.is_closed(*version) && settles.is_empty() {
@@ -182,8 +187,8 @@ impl KeyedOracle {
         if info.frontier.is_some_and(|present| frontier <= present) {
             return Ok(0);
         }
-        let is_due = |place: &&(Version, Bytes)| place.0 < frontier;
-        let due: Vec<(Version, Bytes)> = self.waiting.keys().filter(is_due).cloned().collect();
+        let due: Vec<(Version, Bytes)> =
+            self.waiting.keys().filter(|place| place.0 < frontier).cloned().collect();
         if info.options.merged && !due.is_empty() {
             return Err(Code::Conflict);
         }
@@ -218,11 +223,10 @@ impl KeyedOracle {
     pub fn log(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<Item> {
         let of_key = self.items.iter().filter(|((of, _), _)| of == key);
         let behind = of_key.filter(|((_, id), _)| after.is_none_or(|after| id.as_slice() > after));
-        let one = |((_, id), item): (&(Bytes, Bytes), &Bytes)| Item {
-            id: id.clone(),
-            item: item.clone(),
-        };
-        behind.map(one).take(limit).collect()
+        behind
+            .map(|((_, id), item)| Item { id: id.clone(), item: item.clone() })
+            .take(limit)
+            .collect()
     }
 
     /// Returns waiting writes, optionally only those below a version.

@@ -145,7 +145,8 @@ impl<'w> KeyedStand<'w> {
     /// Another space filled with every kind of entry that the store supports.
     #[track_caller]
     pub fn filled(&self, name: &str) -> KeyedStand<'w> {
-        let (can, options) = (self.can(), SpaceOptions::default().versions(VersionKind::U64));
+        let can = self.can();
+        let options = SpaceOptions::default().versions(VersionKind::U64);
         let options = if can.ordered { options.ordered() } else { options };
         let other = self.declared(name, options);
         for (key, version) in [("c", 2), ("a", 1), ("ab", 3)] {
@@ -313,8 +314,7 @@ impl<'w> KeyedStand<'w> {
     #[track_caller]
     pub fn items(&self, key: &str) -> Vec<(String, String)> {
         let items = self.space.items(key.as_bytes(), None, ALL).unwrap();
-        let one = |Item { id, item }: Item| (text(&id), text(&item));
-        items.into_iter().map(one).collect()
+        items.into_iter().map(|Item { id, item }| (text(&id), text(&item))).collect()
     }
 
     /// The consumed positions of all sources.

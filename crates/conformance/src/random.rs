@@ -7,8 +7,11 @@ pub struct Random(u64);
 impl Random {
     /// Seeds an independent sequence from a list of numbers.
     pub fn of(parts: &[u64]) -> Random {
-        let mix = |state: u64, part: &u64| Random(state ^ part.wrapping_mul(0x2545_F491)).next();
-        Random(parts.iter().fold(0x6D61_696E, mix))
+        Random(
+            parts.iter().fold(0x6D61_696E, |state, part| {
+                Random(state ^ part.wrapping_mul(0x2545_F491)).next()
+            }),
+        )
     }
 
     /// The next number.

@@ -66,7 +66,8 @@ impl Wake for Parked {
 
 /// Drives a future to completion on the current thread.
 pub(crate) fn wait(task: impl Future<Output = ()>) {
-    let (waker, mut task) = (Waker::from(Arc::new(Parked(thread::current()))), pin!(task));
+    let waker = Waker::from(Arc::new(Parked(thread::current())));
+    let mut task = pin!(task);
     while task.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
         thread::park_timeout(PATIENCE);
     }
@@ -190,7 +191,8 @@ pub(crate) fn together<T: Send>(run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(RACERS);
     thread::scope(|scope| {
         let one = |n| {
-            let (start, run) = (&start, &run);
+            let start = &start;
+            let run = &run;
             scope.spawn(move || {
                 start.wait();
                 run(n)

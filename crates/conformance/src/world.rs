@@ -54,7 +54,8 @@ impl World {
         let clock = ManualClock::new(START_US);
         let files = TempDir::new().unwrap();
         let settings = Box::new(|options| options);
-        let (served, db) = (None, None);
+        let served = None;
+        let db = None;
         let mut world = World { clock, files, on_disk, settings, served, db, serve, started: 0 };
         world.open();
         world
@@ -65,7 +66,8 @@ impl World {
         &mut self,
         settings: impl Fn(Options) -> Options + Send + Sync + 'static,
     ) -> &mut World {
-        (self.served, self.db) = (None, None);
+        self.served = None;
+        self.db = None;
         self.settings = Box::new(settings);
         self.started += 1;
         self.open();

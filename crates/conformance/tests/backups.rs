@@ -40,7 +40,8 @@ struct Answers {
 }
 
 fn answers(db: &Database) -> Answers {
-    let (revision, branches) = (db.revision(), db.branches());
+    let revision = db.revision();
+    let branches = db.branches();
     let hash = |branch: &BranchInfo| db.export_hash(&branch.name).unwrap();
     let past = |revision| {
         let cells = db.cells().at(At::Revision(revision)).unwrap();

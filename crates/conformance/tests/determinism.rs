@@ -150,7 +150,8 @@ fn records_script(w: &World) {
     }
     w.db().fork("dev", "main", At::Latest).unwrap();
     for branch in ["main", "dev"] {
-        let (key, field) = (Name::new("hash").unwrap(), mainstay::Field::new(branch).unwrap());
+        let key = Name::new("hash").unwrap();
+        let field = mainstay::Field::new(branch).unwrap();
         let add = HashCommand::AddFloat { key, field, by: "0.1".into() };
         w.db().execute(Transaction::on(branch).step(add)).unwrap();
     }

@@ -79,18 +79,21 @@ fn compare(db: &Database, oracle: &Oracle) {
 }
 
 fn merges_beside_writers(db: &Database) {
-    let (committed, stop) = (Committed::default(), AtomicBool::new(false));
+    let committed = Committed::default();
+    let stop = AtomicBool::new(false);
     let mut oracle = Oracle::new(db.revision(), 1_000_000_000);
     for i in 0..CELLS {
         let set = CellCommand::set(Name::new(&format!("{i:03}")).unwrap(), 0);
         commit(db, &committed, Transaction::new().step(set));
     }
-    let (name, from) = (Name::new("side").unwrap(), Name::new("main").unwrap());
+    let name = Name::new("side").unwrap();
+    let from = Name::new("main").unwrap();
     let fork = BranchCommand::Fork { name, from, at: None };
     commit(db, &committed, Transaction::new().step(fork));
     let merged = thread::scope(|scope| {
         for seed in 0..4 {
-            let (committed, stop) = (&committed, &stop);
+            let committed = &committed;
+            let stop = &stop;
             scope.spawn(move || write(db, committed, seed, stop));
         }
         let merged = merge(db, &committed);

@@ -25,7 +25,8 @@ fn together<T: Send>(run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
         let one = |n| {
-            let (start, run) = (&start, &run);
+            let start = &start;
+            let run = &run;
             scope.spawn(move || {
                 start.wait();
                 run(n)
@@ -138,8 +139,10 @@ fn transfer(db: &Database, from: usize, to: usize) {
     }
     until_done(|| {
         let mut t = db.begin()?;
-        let (from, to) = (format!("acct/{from}"), format!("acct/{to}"));
-        let (a, b) = (number(t.get(&from)?), number(t.get(&to)?));
+        let from = format!("acct/{from}");
+        let to = format!("acct/{to}");
+        let a = number(t.get(&from)?);
+        let b = number(t.get(&to)?);
         let amount = 7.min(a);
         t.set(&from, a - amount)?;
         t.set(&to, b + amount)?;
@@ -174,7 +177,8 @@ fn total(db: &Database) -> i64 {
 fn write_skew_is_impossible() {
     on_both(|db| {
         for round in 0..40 {
-            let (a, b) = (format!("a{round}"), format!("b{round}"));
+            let a = format!("a{round}");
+            let b = format!("b{round}");
             db.cells().set(&a, 50).unwrap();
             db.cells().set(&b, 50).unwrap();
             together(|n| withdraw(db, [&a, &b], n % 2));
@@ -373,8 +377,8 @@ fn follow_until(db: &Database, run: &str, done: &AtomicBool) -> u64 {
             assert_eq!(event.run_seq, last + 1, "{run}");
             last = event.run_seq;
         }
-        let (info, fetched) =
-            (db.runs().get(run).unwrap(), db.runs().fetch(run, last, 1_000).unwrap());
+        let info = db.runs().get(run).unwrap();
+        let fetched = db.runs().fetch(run, last, 1_000).unwrap();
         let ahead = fetched.iter().zip(last + 1..).all(|(event, seq)| event.run_seq == seq);
         assert!(ahead, "a page of {run} behind {last} has a gap");
         assert!(info.is_none_or(|info| info.last_event_seq >= last));
@@ -396,7 +400,8 @@ fn check_run<'t>(
     for (_, key, seq) in told.filter(|(of, _, _)| of == run) {
         assert_eq!(&events[*seq as usize - 1].idempotency_key, key, "event {seq} of {run}");
     }
-    let (kept, whole) = (db.runs().snapshot(run).unwrap(), db.runs().project(run).unwrap());
+    let kept = db.runs().snapshot(run).unwrap();
+    let whole = db.runs().project(run).unwrap();
     assert_eq!(kept.as_ref().map(|it| it.last_event_seq), Some(seen));
     assert_eq!(kept, whole);
 }

@@ -48,9 +48,13 @@ pub fn frames(bytes: &[u8]) {
     let id = DatabaseId([7; 16]);
     follow(bytes, &id);
     let mut mended = bytes.to_vec();
-    let (mut at, mut chain, mut next) = (0, 0, 1);
+    let mut at = 0;
+    let mut chain = 0;
+    let mut next = 1;
     while let Some((size, crc, behind)) = log::mend(&mut mended[at..], &id, chain, next) {
-        (at, chain, next) = (at + size, crc, behind);
+        at += size;
+        chain = crc;
+        next = behind;
     }
     follow(&mended, &id);
     if let Some((count, payload)) = bytes.split_first() {
@@ -185,7 +189,8 @@ fn restore(bytes: &[u8], written: &[u8]) {
 
 fn read_snapshot(bytes: &[u8]) -> Result<(SnapshotHead, Vec<SpaceEntry>, SnapshotSummary)> {
     let mut reader = SnapshotReader::new(bytes)?;
-    let (head, mut entries) = (*reader.head(), Vec::new());
+    let head = *reader.head();
+    let mut entries = Vec::new();
     while let Some(block) = reader.next_block()? {
         for entry in &block {
             let (place, payload) = entry?;
@@ -427,7 +432,8 @@ mod tests {
             .plan("3")
             .data(r#"{"rows": [1]}"#);
         let event = event.stored(3, "e".into(), "k".into(), Instant::of_us(9_000));
-        let (mut bytes, mut snapshot) = (Vec::new(), RunSnapshot::new("r"));
+        let mut bytes = Vec::new();
+        let mut snapshot = RunSnapshot::new("r");
         event.encode(&Instant::of_us(7), &mut bytes).unwrap();
         fs::write(make("runs", "event"), &bytes).unwrap();
         for (seq, kind) in [(1, "RunStarted"), (2, "StepStarted"), (3, "RunStarted")] {
@@ -522,7 +528,8 @@ mod tests {
     /// Returns a transaction that uses every kind of command on records and hashes.
     fn on_records() -> Transaction {
         let key = || Name::new("job").unwrap();
-        let (state, tries) = (Field::new("state").unwrap(), Field::new("tries").unwrap());
+        let state = Field::new("state").unwrap();
+        let tries = Field::new("tries").unwrap();
         let write = RecordWrite::to("job").unwrap().when(Condition::Exists);
         let write = write.when_field("state", "pending").unwrap().set("state", "done").unwrap();
         let write = write.set("token", FieldValue::Revision).unwrap();

@@ -375,9 +375,14 @@ mod tests {
 
     #[test]
     fn requests_and_answers_keep_their_numbers() {
-        let (limit, before, branch, at) = (2, Some(3), String::from("dev"), At::Revision(4));
+        let limit = 2;
+        let before = Some(3);
+        let branch = String::from("dev");
+        let at = At::Revision(4);
         let list = ReadOp::List { prefix: "p".into(), after: None, limit };
-        let (prefix, key, test) = (String::from("p"), k(), Test::Lt(b"9".to_vec()));
+        let prefix = String::from("p");
+        let key = k();
+        let test = Test::Lt(b"9".to_vec());
         let filters = vec![Where { field: Field::new("f").unwrap(), test }];
         numbered(vec![
             ReadOp::Get { name: k() },
@@ -405,7 +410,8 @@ mod tests {
             ReadReply::Outbox(Box::new(OutboxAnswer::Put(1))),
             ReadReply::State(Box::new(StateAnswer::Info(None))),
         ]);
-        let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
+        let durability = None;
+        let command = mainstay_model::CellCommand::Get { name: k() }.into();
         numbered(vec![
             TransactionRequest::Begin { branch: branch.clone() },
             TransactionRequest::View { branch: branch.clone(), at },
@@ -425,7 +431,8 @@ mod tests {
             TransactionReply::Taken(Box::default()),
             TransactionReply::Left,
         ]);
-        let (revision, wait_ms) = (5, 6);
+        let revision = 5;
+        let wait_ms = 6;
         numbered(vec![
             AdminRequest::Revision,
             AdminRequest::DurableRevision,

@@ -98,11 +98,15 @@ fn everyone_is_answered_whatever_the_neighbours_do() {
     let called = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 0..6 {
-            let (one, two, told, called) = (&one, &two, told.clone(), &called);
+            let one = &one;
+            let two = &two;
+            let told = told.clone();
+            let called = &called;
             scope.spawn(move || {
                 for round in 0..30 {
                     let db = if (thread + round) % 2 == 0 { one } else { two };
-                    let (own, told) = (db.clone(), told.clone());
+                    let own = db.clone();
+                    let told = told.clone();
                     called.fetch_add(1, Ordering::Relaxed);
                     db.submit_with(mixed(round), move |_| {
                         let fine = round % 3 != 0 || is_answered(&own, 50);
@@ -161,8 +165,7 @@ fn a_transaction_that_nobody_comes_between_does_nothing_where_a_guard_fails_or_i
     let main = db.branch("main").unwrap();
     let name = Name::new("a").unwrap();
     let absent = Guard::Counter { name, is: None };
-    let set = |t: &mut InteractiveTransaction| t.set("a", 1);
-    let (_, receipt) = main.transaction_alone(vec![absent.clone()], set).unwrap();
+    let (_, receipt) = main.transaction_alone(vec![absent.clone()], |t| t.set("a", 1)).unwrap();
     assert!(receipt.held && receipt.revision == db.revision());
     let (_, receipt) = main.transaction_alone(vec![absent], |t| t.set("a", 2)).unwrap();
     assert!(!receipt.held);

@@ -53,7 +53,8 @@ fn a_process_without_a_file_for_the_log_goes_on_when_it_has_one() {
     let (files, faults) = FaultyFiles::new();
     let options = Options::new().sweep_interval(None).segment_bytes(1 << 16).background(false);
     let db = options.files(files).memory().unwrap();
-    let (cells, value) = (db.cells(), "v".repeat(10_000));
+    let cells = db.cells();
+    let value = "v".repeat(10_000);
     faults.no_files.store(true, Ordering::SeqCst);
     let refused = (0..20).find_map(|_| cells.set("a", value.as_str()).err());
     let refused = refused.expect("a segment is full by then");
@@ -232,12 +233,11 @@ fn branches_and_tags_change_for_readers_when_the_change_is_durable() {
         let tags: Vec<_> = tags.iter().map(|(tag, branch)| (text(tag), text(branch))).collect();
         (names.map(text).to_vec(), tags, reads)
     };
-    let rename = || db.rename_branch("old", "new").unwrap();
-    let before = seen_before_durable(&db, &faults, rename, look);
+    let before =
+        seen_before_durable(&db, &faults, || db.rename_branch("old", "new").unwrap(), look);
     assert_eq!(before, sees(["main", "old"], &[("v", "old")], [true, false]));
     assert_eq!(look(), sees(["main", "new"], &[("v", "new")], [false, true]));
-    let untag = || assert!(db.untag("v").unwrap());
-    let before = seen_before_durable(&db, &faults, untag, look);
+    let before = seen_before_durable(&db, &faults, || assert!(db.untag("v").unwrap()), look);
     assert_eq!(before, sees(["main", "new"], &[("v", "new")], [false, true]));
     assert_eq!(look(), sees(["main", "new"], &[], [false, true]));
     assert!(db.pins().iter().all(|pin| !pin.holder.contains("tag")));
@@ -290,10 +290,12 @@ fn large(count: i64) -> Transaction {
 
 /// Submits transactions so that all of them wait for the log together, in one group.
 fn in_one_group(db: &Database, faults: &Faults, submit: impl FnOnce() -> Vec<Ticket>) -> Vec<Code> {
-    let first = || assert!(db.cells().set("first", 1).is_ok());
-    let tickets = seen_before_durable(db, faults, first, submit);
-    let code = |ticket: Ticket| ticket.wait().map_or_else(|error| error.code(), |_| Code::Closed);
-    tickets.into_iter().map(code).collect()
+    let tickets =
+        seen_before_durable(db, faults, || assert!(db.cells().set("first", 1).is_ok()), submit);
+    tickets
+        .into_iter()
+        .map(|ticket| ticket.wait().map_or_else(|error| error.code(), |_| Code::Closed))
+        .collect()
 }
 
 /// The code that [`in_one_group`] returns for a success.
@@ -432,19 +434,24 @@ fn a_full_disk_takes_back_the_drop_of_an_index() {
 fn batches_that_wait_for_room_do_not_wait_for_each_other() {
     let (db, faults) = open(Durability::Sync);
     let (done, all_done) = mpsc::channel();
-    let first = || assert!(db.cells().set("first", 1).is_ok());
-    seen_before_durable(&db, &faults, first, || {
-        for _ in 0..140 {
-            let (db, done) = (db.clone(), done.clone());
-            std::thread::spawn(move || {
-                let one = || step(CellCommand::Incr { name: name("n"), by: 1.into() });
-                let receipts = db.execute_all((0..1024).map(|_| one()).collect());
-                done.send(receipts.iter().filter(|receipt| receipt.is_ok()).count()).unwrap();
-            });
-        }
-        // Gives all batches enough time to arrive.
-        std::thread::sleep(Duration::from_secs(1));
-    });
+    seen_before_durable(
+        &db,
+        &faults,
+        || assert!(db.cells().set("first", 1).is_ok()),
+        || {
+            for _ in 0..140 {
+                let db = db.clone();
+                let done = done.clone();
+                std::thread::spawn(move || {
+                    let one = || step(CellCommand::Incr { name: name("n"), by: 1.into() });
+                    let receipts = db.execute_all((0..1024).map(|_| one()).collect());
+                    done.send(receipts.iter().filter(|receipt| receipt.is_ok()).count()).unwrap();
+                });
+            }
+            // Gives all batches enough time to arrive.
+            std::thread::sleep(Duration::from_secs(1));
+        },
+    );
     for _ in 0..140 {
         let count = all_done.recv_timeout(Duration::from_secs(60));
         assert_eq!(count, Ok(1024), "nobody waits for ever");
@@ -466,12 +473,16 @@ fn in_callback<T: Send + 'static>(work: impl FnOnce(&Database) -> T + Send + 'st
         done.send(work(&own)).unwrap();
     });
     begun.recv().unwrap();
-    let first = || assert!(db.cells().set("first", 1).is_ok());
-    seen_before_durable(&db, &faults, first, || {
-        go.send(()).unwrap();
-        // Gives the callback enough time to find the log taken.
-        std::thread::sleep(Duration::from_millis(50));
-    });
+    seen_before_durable(
+        &db,
+        &faults,
+        || assert!(db.cells().set("first", 1).is_ok()),
+        || {
+            go.send(()).unwrap();
+            // Gives the callback enough time to find the log taken.
+            std::thread::sleep(Duration::from_millis(50));
+        },
+    );
     answer.recv_timeout(Duration::from_secs(20)).expect("the callback returns")
 }
 
@@ -490,17 +501,21 @@ fn a_callback_keeps_no_neighbour_waiting() {
     let (db, faults) = open(Durability::Sync);
     let (told, tell) = mpsc::channel();
     let (done, answer) = mpsc::channel();
-    let first = || assert!(db.cells().set("first", 1).is_ok());
-    let ticket = seen_before_durable(&db, &faults, first, || {
-        let neighbour = db.clone();
-        std::thread::spawn(move || told.send(neighbour.cells().set("b", 1)));
-        // Gives the neighbour enough time to go to sleep.
-        std::thread::sleep(Duration::from_millis(50));
-        db.submit_with(step(CellCommand::set(name("a"), 1)), move |_| {
-            done.send(tell.recv_timeout(Duration::from_secs(20))).unwrap();
-        });
-        db.submit(step(CellCommand::set(name("c"), 1)))
-    });
+    let ticket = seen_before_durable(
+        &db,
+        &faults,
+        || assert!(db.cells().set("first", 1).is_ok()),
+        || {
+            let neighbour = db.clone();
+            std::thread::spawn(move || told.send(neighbour.cells().set("b", 1)));
+            // Gives the neighbour enough time to go to sleep.
+            std::thread::sleep(Duration::from_millis(50));
+            db.submit_with(step(CellCommand::set(name("a"), 1)), move |_| {
+                done.send(tell.recv_timeout(Duration::from_secs(20))).unwrap();
+            });
+            db.submit(step(CellCommand::set(name("c"), 1)))
+        },
+    );
     ticket.wait().unwrap();
     assert_eq!(answer.recv().unwrap().expect("it has its answer"), Ok(1));
 }

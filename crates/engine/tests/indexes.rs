@@ -35,8 +35,10 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let (branch, key) = (0..BRANCHES.len(), 0..6_u8);
-    let (of, value) = (0..FIELDS.len(), 0..VALUES.len());
+    let branch = 0..BRANCHES.len();
+    let key = 0..6_u8;
+    let of = 0..FIELDS.len();
+    let value = 0..VALUES.len();
     prop_oneof![
         12 => (branch.clone(), key.clone(), of.clone(), value).prop_map(|(b, k, f, v)| Act::Set(b, k, f, v)),
         2 => (branch.clone(), key.clone(), of.clone()).prop_map(|(b, k, f)| Act::Clear(b, k, f)),
@@ -108,8 +110,11 @@ fn filters() -> impl Strategy<Value = Vec<Where>> {
 
 /// Returns the expected result of a scan, by filtering all records.
 fn expected(all: &RecordPage, filters: &[Where]) -> Vec<(String, Record)> {
-    let passes = |(_, record): &&(String, Record)| filters.iter().all(|f| f.passes(&record.fields));
-    all.records.iter().filter(passes).cloned().collect()
+    all.records
+        .iter()
+        .filter(|(_, record)| filters.iter().all(|f| f.passes(&record.fields)))
+        .cloned()
+        .collect()
 }
 
 proptest! {
@@ -297,7 +302,8 @@ impl Deed {
             }
             Deed::Delete(k) => RecordCommand::Delete { key: key(k), when: Vec::new() }.into(),
             Deed::Fade(k) => {
-                let (ttl, only) = (Ttl::Millis(3), ExpireOnly::Always);
+                let ttl = Ttl::Millis(3);
+                let only = ExpireOnly::Always;
                 RecordCommand::Expire { key: key(k), ttl, only }.into()
             }
             Deed::Pick { either, by, under } => {
@@ -586,7 +592,8 @@ fn an_open_pick_minds_what_could_come_first() {
 
 #[test]
 fn indexes_go_with_an_exported_branch() {
-    let (from, to) = (open(&ManualClock::new(1_700_000_000_000_000)), Database::memory().unwrap());
+    let from = open(&ManualClock::new(1_700_000_000_000_000));
+    let to = Database::memory().unwrap();
     from.records().add_index("tasks.", &["state", "timeout_at"]).unwrap();
     fill(&from, 20);
     let directory = tempfile::tempdir().unwrap();

@@ -23,7 +23,8 @@ fn commands_on_records_that_may_fail_fail_alone() {
     let db = Database::memory().unwrap();
     db.cells().set("cell", 1).unwrap();
     db.records().put("record", &one_field("text"), None).unwrap();
-    let (key, field) = (name("record"), Field::new("f").unwrap());
+    let key = name("record");
+    let field = Field::new("f").unwrap();
     let fenced = RecordWrite::to("record")
         .unwrap()
         .when(mainstay::Condition::Fence { field: field.clone(), is: b"other".to_vec() })
@@ -49,7 +50,8 @@ fn commands_on_records_that_may_fail_fail_alone() {
 #[test]
 fn a_name_that_is_written_over_keeps_its_expiry_if_told_so() {
     let db = Database::memory().unwrap();
-    let (keep, value) = (Ttl::Keep, || "text".into());
+    let keep = Ttl::Keep;
+    let value = || "text".into();
     let put = |ttl| StringCommand::Put { name: name("a"), value: value(), ttl };
     let set =
         StringCommand::Set { name: name("a"), value: value(), only: Default::default(), ttl: keep };
@@ -128,7 +130,8 @@ fn names_of_several_kinds_come_in_order_each_once() {
     }
     let moment = db.moment("main", At::Latest).unwrap();
     let both = [Contract::Cells, Contract::Records];
-    let (mut all, mut after) = (Vec::new(), None);
+    let mut all = Vec::new();
+    let mut after = None;
     loop {
         let page = moment.names(&both, "", after.as_deref(), 2).unwrap();
         assert!(page.names.len() <= 2);

@@ -81,7 +81,9 @@ fn first_names(path: &str) -> Vec<String> {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
     let Some(group) = path.trim_start().strip_prefix('{') else { return vec![name(path)] };
-    let (mut depth, mut names, mut begins) = (1, Vec::new(), 0);
+    let mut depth = 1;
+    let mut names = Vec::new();
+    let mut begins = 0;
     for (place, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
@@ -104,8 +106,8 @@ fn first_names(path: &str) -> Vec<String> {
 fn uses(source: &str, depth: usize) -> Vec<String> {
     let source = product(source);
     let to_root = "super::".repeat(depth);
-    let (by_crate, by_super) =
-        (source.split("crate::").skip(1), source.split(to_root.as_str()).skip(1));
+    let by_crate = source.split("crate::").skip(1);
+    let by_super = source.split(to_root.as_str()).skip(1);
     let by_super = by_super.filter(|path| !path.starts_with("super::"));
     by_crate.chain(by_super).flat_map(first_names).collect()
 }
@@ -122,7 +124,8 @@ fn no_layer_uses_one_above_it() {
     sources(&root, &mut files);
     assert!(files.len() > 200, "only {} files of the engine were found", files.len());
     let tests: Vec<PathBuf> = files.iter().flat_map(|path| test_modules(path)).collect();
-    let (mut upward, mut left) = (Vec::new(), BTreeSet::new());
+    let mut upward = Vec::new();
+    let mut left = BTreeSet::new();
     for path in &files {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         let layer = name.split(['/', '.']).next().unwrap();

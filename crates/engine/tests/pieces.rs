@@ -59,7 +59,8 @@ impl Clock for HeldClock {
 #[test]
 fn many_large_transactions_at_once_commit_in_order() {
     within(WATCHDOG_SECS, || {
-        let (count, bytes) = (40, 4 * MIB);
+        let count = 40;
+        let bytes = 4 * MIB;
         let clock = Arc::new(HeldClock(ManualClock::new(1_000_000_000), Gate::default()));
         let ((files, _), directory) = (FaultyFiles::new(), tempfile::tempdir().unwrap());
         let options = || options().clock(clock.clone()).files(files.clone());

@@ -116,9 +116,8 @@ fn what_is_gathered_during_a_sync_is_not_left_lying() {
             let before = faults.syncs.came();
             let own = db.clone();
             // The sync is held up in a calling thread, or in the log thread.
-            let first = std::thread::spawn(move || match by_caller {
-                true => own.execute(set("first")),
-                false => own.submit(set("first")).wait(),
+            let first = std::thread::spawn(move || {
+                if by_caller { own.execute(set("first")) } else { own.submit(set("first")).wait() }
             });
             faults.syncs.wait_for_more_than(before);
             let tickets: Vec<_> = (0..3).map(|_| db.submit(set("gathered"))).collect();
@@ -144,7 +143,9 @@ fn no_callback_runs_inside_another() {
         let db = options().durability(Durability::Memory).memory().unwrap();
         let (deepest, (sent, came)) = (Arc::new(AtomicU64::new(0)), mpsc::channel());
         for i in 0..3_000 {
-            let (own, deepest, sent) = (db.clone(), deepest.clone(), sent.clone());
+            let own = db.clone();
+            let deepest = deepest.clone();
+            let sent = sent.clone();
             db.submit_with(set("a"), move |_| {
                 DEPTH.set(DEPTH.get() + 1);
                 // SeqCst for all flags and counters in this file: the simplest order, and tests need no
@@ -236,7 +237,8 @@ fn write_in_every_way(me: u64, dbs: &[Database; 2], tally: &Arc<Tally>) {
 
 /// Submits with a callback that writes itself, on this or the other database.
 fn call_back(dbs: &[Database; 2], db: &Database, i: u64, tally: &Arc<Tally>) {
-    let (other, own) = (dbs[(i % 2) as usize].clone(), tally.clone());
+    let other = dbs[(i % 2) as usize].clone();
+    let own = tally.clone();
     tally.owed.fetch_add(1, Ordering::SeqCst);
     db.submit_with(set("callback"), move |answer| {
         own.note(&answer);
@@ -259,10 +261,12 @@ fn call_back(dbs: &[Database; 2], db: &Database, i: u64, tally: &Arc<Tally>) {
 
 fn many_threads(durability: Durability, writes: u64, close: bool) {
     let open = || options().durability(durability).memory().unwrap();
-    let (dbs, tally) = ([open(), open()], Arc::new(Tally::default()));
+    let dbs = [open(), open()];
+    let tally = Arc::new(Tally::default());
     std::thread::scope(|scope| {
         for me in 0..8 {
-            let (dbs, tally) = (&dbs, &tally);
+            let dbs = &dbs;
+            let tally = &tally;
             scope.spawn(move || write_in_every_way(me, dbs, tally));
         }
         while tally.written.load(Ordering::SeqCst) < writes {
@@ -365,7 +369,8 @@ impl Wake for Woken {
 #[test]
 fn a_wait_ends_by_a_write_by_an_interruption_and_by_the_end() {
     let db = Database::memory().unwrap();
-    let (stop, long) = (AtomicBool::new(false), NEVER);
+    let stop = AtomicBool::new(false);
+    let long = NEVER;
     db.cells().set("a", 1).unwrap();
     db.wait_for_unless(db.revision(), long, &stop).unwrap();
     let next = db.revision() + 1;

@@ -38,7 +38,8 @@ fn main() -> Result<()> {
     let tally = Tally::default();
     std::thread::scope(|scope| {
         for worker in 0..WORKERS {
-            let (jobs, tally) = (&jobs, &tally);
+            let jobs = &jobs;
+            let tally = &tally;
             scope.spawn(move || work(jobs, worker, count, tally));
         }
     });
@@ -120,7 +121,8 @@ fn report(db: &Database, jobs: &Jobs, count: u64, tally: &Tally) -> Result<()> {
     }
     assert_eq!(jobs.count("email", State::Completed)?, count);
     println!("{count} jobs finished exactly once by {WORKERS} workers");
-    let (crashes, fenced) = (&tally.crashes, &tally.fenced);
+    let crashes = &tally.crashes;
+    let fenced = &tally.fenced;
     println!("they crashed {} times", crashes.load(Ordering::Relaxed));
     println!("{} writes of those who came back were fenced", fenced.load(Ordering::Relaxed));
     Ok(())

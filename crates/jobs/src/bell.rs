@@ -90,7 +90,8 @@ pub(crate) struct Turn {
 
 impl Bell {
     pub fn new(db: &Database) -> Bell {
-        let (queues, entered) = (Mutex::default(), Condvar::new());
+        let queues = Mutex::default();
+        let entered = Condvar::new();
         let tower = Tower { db: db.clone(), queues, entered, stirred: AtomicBool::new(false) };
         Bell { tower: Arc::new(tower), thread: Mutex::new(None) }
     }
@@ -215,7 +216,8 @@ impl Tower {
     }
 
     fn look_around(&self) -> Result<()> {
-        let (seen, now) = (self.db.try_revision()?, self.db.now_us()?);
+        let seen = self.db.try_revision()?;
+        let now = self.db.now_us()?;
         for visit in self.to_visit(seen, now)? {
             self.visit(visit);
         }
@@ -226,12 +228,15 @@ impl Tower {
 
     /// The queues that may have changed. Any change from here on marks its queue again.
     fn to_visit(&self, seen: Revision, now: Stamp) -> Result<Vec<Visit>> {
-        let (mut queues, mut wakers) = (self.queues.lock(), Vec::new());
-        if let Some(before) = queues.seen.replace(seen).filter(|before| *before < seen) {
-            let mark = |branch: &str, key: &str| queues.written(branch, key, seen);
-            if !self.db.written_records(before, seen, mark)? {
-                queues.all_written(seen);
-            }
+        let mut queues = self.queues.lock();
+        let mut wakers = Vec::new();
+        let before = queues.seen.replace(seen).filter(|before| *before < seen);
+        if let Some(before) = before
+            && !self
+                .db
+                .written_records(before, seen, |branch, key| queues.written(branch, key, seen))?
+        {
+            queues.all_written(seen);
         }
         queues.pass(now, &mut wakers);
         let visits = queues.visits(now);
@@ -249,7 +254,8 @@ impl Tower {
 
     /// Fails all waiters, because the database is closed or broken.
     fn fail_everybody(&self, error: &Error) {
-        let (mut queues, mut wakers) = (self.queues.lock(), Vec::new());
+        let mut queues = self.queues.lock();
+        let mut wakers = Vec::new();
         queues.all.values_mut().for_each(|queue: &mut Queue| queue.fail(error, &mut wakers));
         drop(queues);
         wakers.into_iter().for_each(Waker::wake);

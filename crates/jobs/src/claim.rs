@@ -108,10 +108,11 @@ impl Operations<'_> {
     /// Fails a picked record that is not a readable job, so that it is not picked again.
     async fn give_up(&self, key: &str, token: Revision, why: &Error) -> Result<()> {
         let write = self.failed_as_unreadable(key, why)?;
-        let write = match self.port.is_within() {
+        let write = if self.port.is_within() {
             // Inside the transaction no other worker can have the job, and its token is not known yet.
-            true => write,
-            false => write.when_field(field::TOKEN, token.to_string())?,
+            write
+        } else {
+            write.when_field(field::TOKEN, token.to_string())?
         };
         self.beside([]).execute(vec![write.into()]).await.map(drop)
     }
@@ -156,7 +157,8 @@ impl Operations<'_> {
     /// Returns the look with which the bell checks for claimable jobs of a type.
     fn look_for(&self, task_type: &str) -> Result<Look> {
         let db = self.port.database().ok_or_else(failure::unexpected)?;
-        let (own, task_type) = (Port::blocking(db, self.port.branch())?, task_type.to_owned());
+        let own = Port::blocking(db, self.port.branch())?;
+        let task_type = task_type.to_owned();
         let own = self.by(own);
         Ok(Arc::new(move |question| mainstay::remote::wait(own.outlook(&task_type, question))))
     }
@@ -180,7 +182,9 @@ impl Operations<'_> {
         let forked_at = self.port.fork_revision().await?;
         // Inherited records are skipped page by page.
         let least = if forked_at == 0 { 1 } else { LOOK_PAGE };
-        let (prefix, mut count, mut after) = (self.type_prefix(task_type), 0, None);
+        let prefix = self.type_prefix(task_type);
+        let mut count = 0;
+        let mut after = None;
         while count < upto {
             let limit = (upto - count).clamp(least, LOOK_LIMIT);
             let page = self.fitting(&prefix, filters, after.as_deref(), limit).await?;
@@ -253,7 +257,8 @@ impl Operations<'_> {
 
     /// Picks until none is left or `limit` is reached, as many per transaction as fit.
     async fn pick_all(&self, pick: &RecordPick, limit: usize) -> Result<()> {
-        let (mut together, mut picked) = (DUE_TOGETHER, 0);
+        let mut together = DUE_TOGETHER;
+        let mut picked = 0;
         while picked < limit {
             let steps = vec![Step::from(pick.clone()); together];
             // The commands beside a claim belong to the claim.
@@ -300,16 +305,13 @@ impl Operations<'_> {
         }
         // The commands beside a claim were executed with the claim.
         let alone = self.beside([]);
-        let extended = match self.port.is_within() {
+        let extended = if self.port.is_within() {
             // Inside the transaction no other worker can have the job, and its token is not known yet.
-            true => {
-                let write = RecordWrite::to(&self.key(&claimed.grant.name))?;
-                alone
-                    .execute(vec![write.set(field::TIMEOUT_AT, in_ms(own_ms))?.into()])
-                    .await
-                    .map(drop)
-            }
-            false => alone.extend(&claimed.grant, None).await.map(drop),
+
+            let write = RecordWrite::to(&self.key(&claimed.grant.name))?;
+            alone.execute(vec![write.set(field::TIMEOUT_AT, in_ms(own_ms))?.into()]).await.map(drop)
+        } else {
+            alone.extend(&claimed.grant, None).await.map(drop)
         };
         match extended {
             // It was cancelled meanwhile. Its worker is fenced at its next write.
@@ -326,19 +328,22 @@ impl Operations<'_> {
         let now_ms = question.now / 1000;
         let known = question.due.filter(|due| *due > question.now);
         let end_ms = known.unwrap_or(question.until.saturating_add(1000)) / 1000;
-        let (mut from_ms, mut ahead_ms) = (now_ms.saturating_add(1), WINDOW_MS);
+        let mut from_ms = now_ms.saturating_add(1);
+        let mut ahead_ms = WINDOW_MS;
         while from_ms < end_ms {
             let before_ms = now_ms.saturating_add(ahead_ms).min(end_ms);
             if let Some(first_ms) = self.first_between(task_type, from_ms, before_ms).await? {
                 return Ok(Some(first_ms.saturating_mul(1000)));
             }
-            (from_ms, ahead_ms) = (before_ms, ahead_ms.saturating_mul(WINDOW_GROWTH));
+            from_ms = before_ms;
+            ahead_ms = ahead_ms.saturating_mul(WINDOW_GROWTH);
         }
         Ok(known)
     }
 
     async fn first_between(&self, task_type: &str, from: u64, before: u64) -> Result<Option<u64>> {
-        let (prefix, mut before) = (self.type_prefix(task_type), before);
+        let prefix = self.type_prefix(task_type);
+        let mut before = before;
         let mut first = None;
         loop {
             let filters = waiting(task_type, from, before)?;

@@ -6,9 +6,10 @@ use mainstay::{Code, Error, Result};
 
 /// Rejects a state change that the transition table does not allow.
 pub(crate) fn check_transition(name: &JobName, from: State, into: State) -> Result<()> {
-    match from.may_become(into) {
-        true => Ok(()),
-        false => Err(illegal(name, from, &format!("from there it cannot become {into}"))),
+    if from.may_become(into) {
+        Ok(())
+    } else {
+        Err(illegal(name, from, &format!("from there it cannot become {into}")))
     }
 }
 

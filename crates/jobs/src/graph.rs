@@ -12,8 +12,10 @@ pub(crate) fn check(submissions: &[Submission]) -> Result<Vec<(JobName, Vec<JobN
         let message = "no job was given: a graph has at least one";
         return Err(Error::new(Code::EmptyGraph, message));
     }
-    let pair = |one: &Submission| Ok((one.name()?, one.dependencies()?));
-    let graph = submissions.iter().map(pair).collect::<Result<Vec<_>>>()?;
+    let graph = submissions
+        .iter()
+        .map(|one| Ok((one.name()?, one.dependencies()?)))
+        .collect::<Result<Vec<_>>>()?;
     let mut names = BTreeSet::new();
     for (name, depends_on) in &graph {
         if !names.insert(name) {

@@ -48,8 +48,9 @@ impl Hand {
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (sender, receiver) = mpsc::channel(LIMIT);
-        let run = move || serve(&runtime, receiver);
-        std::thread::Builder::new().name("mainstay-job-object".to_owned()).spawn(run)?;
+        std::thread::Builder::new()
+            .name("mainstay-job-object".to_owned())
+            .spawn(move || serve(&runtime, receiver))?;
         Ok(queue.insert(sender).clone())
     }
 }
@@ -89,10 +90,13 @@ mod tests {
 
     #[test]
     fn only_so_many_are_under_way_and_all_are_done() {
-        let (hand, under_way) = (Hand::default(), AtomicUsize::new(0));
-        let (under_way, most) = (Arc::new(under_way), Arc::new(AtomicUsize::new(0)));
+        let hand = Hand::default();
+        let under_way = AtomicUsize::new(0);
+        let under_way = Arc::new(under_way);
+        let most = Arc::new(AtomicUsize::new(0));
         let one = || {
-            let (under_way, most) = (under_way.clone(), most.clone());
+            let under_way = under_way.clone();
+            let most = most.clone();
             hand.run(async move {
                 most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 tokio::task::yield_now().await;

@@ -147,8 +147,10 @@ impl Operations<'_> {
             }
             Ok(Next::Write(vec![must(write)], becomes))
         });
-        let is_meant = |state| matches!(state, State::Pending | State::Failed);
-        self.unless_done_before(grant, done.await, is_meant).await
+        self.unless_done_before(grant, done.await, |state| {
+            matches!(state, State::Pending | State::Failed)
+        })
+        .await
     }
 
     /// Ends a lease: the job becomes pending again or failed.
@@ -175,7 +177,8 @@ impl Operations<'_> {
     /// dependencies becomes pending. A damaged dependent stays unchanged, because it must not prevent the
     /// completion of this job.
     fn release(&self, dependency: &JobName, dependent: &JobName) -> Result<[Step; 2]> {
-        let (key, waits) = (self.key(dependent), job::waits_for(dependency));
+        let key = self.key(dependent);
+        let waits = job::waits_for(dependency);
         let one_fewer = RecordWrite::to(&key)?
             .when_field(&waits, WAITS)?
             .clear(&waits)?
@@ -198,10 +201,11 @@ impl Operations<'_> {
         self.check_grant(grant).await?;
         self.follow(act, &grant.name, |record| {
             let job = job_of(&grant.name, record)?.ok_or_else(|| failure::fenced(&grant.name))?;
-            match job.token == Some(grant.token) {
-                true => decide(&job),
+            if job.token == Some(grant.token) {
+                decide(&job)
+            } else {
                 // The write's own fence condition returns the error, so that only one place decides.
-                false => Ok(Next::Write(vec![must(self.fence(grant)?)], job.state)),
+                Ok(Next::Write(vec![must(self.fence(grant)?)], job.state))
             }
         })
         .await
@@ -220,7 +224,8 @@ impl Operations<'_> {
 
     /// A write fenced by the token of this grant.
     fn fence(&self, grant: &Grant) -> Result<RecordWrite> {
-        let (field, is) = (Field::new(field::TOKEN)?, grant.token.to_string().into_bytes());
+        let field = Field::new(field::TOKEN)?;
+        let is = grant.token.to_string().into_bytes();
         Ok(self.touch(&grant.name)?.when(Condition::Fence { field, is }))
     }
 
@@ -258,7 +263,8 @@ impl Operations<'_> {
         name: &JobName,
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
-        let (key, mut size) = (self.key(name), HISTORY_PAGE);
+        let key = self.key(name);
+        let mut size = HISTORY_PAGE;
         loop {
             match self.port.history(&key, size, before).await {
                 Err(error) if error.kind() == ErrorKind::TooLarge && size > 1 => size /= 2,
@@ -269,7 +275,8 @@ impl Operations<'_> {
 
     /// The final state that the holder of a grant gave the job, as far as history reaches back.
     async fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
-        let (token, mut before) = (grant.token.to_string(), None);
+        let token = grant.token.to_string();
+        let mut before = None;
         loop {
             let page = self.versions(&grant.name, before).await?;
             let ended = |entry: &RecordHistoryEntry| {

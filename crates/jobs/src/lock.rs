@@ -49,7 +49,8 @@ impl Operations<'_> {
     /// Returns the token, which is 0 if the open transaction itself takes the lock.
     pub async fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
         check_present("a lock's owner", owner)?;
-        let (key, lease_ms) = (self.key_of_lock(name)?, checked_ms(lease)?);
+        let key = self.key_of_lock(name)?;
+        let lease_ms = checked_ms(lease)?;
         let write = || {
             let write = RecordWrite::to(&key)?.ttl(Ttl::Millis(lease_ms));
             write.set(RENEWED_AT, NOW)
@@ -92,8 +93,11 @@ impl Operations<'_> {
             }
             match &self.shared.bell {
                 Some(bell) => {
-                    let queue = || Ok((self.lock_queue(name)?, self.look_at(name)?));
-                    turn = bell.turn(turn, tried, until, queue).await?;
+                    turn = bell
+                        .turn(turn, tried, until, || {
+                            Ok((self.lock_queue(name)?, self.look_at(name)?))
+                        })
+                        .await?;
                     if turn.is_none() {
                         return Ok(None);
                     }
@@ -119,7 +123,8 @@ impl Operations<'_> {
     /// Returns the look with which the bell checks whether a lock is free.
     fn look_at(&self, name: &str) -> Result<Look> {
         let db = self.port.database().ok_or_else(failure::unexpected)?;
-        let (own, name) = (self.by(Port::blocking(db, self.port.branch())?), name.to_owned());
+        let own = self.by(Port::blocking(db, self.port.branch())?);
+        let name = name.to_owned();
         Ok(Arc::new(move |question| mainstay::remote::wait(own.lock_outlook(&name, question.now))))
     }
 
@@ -140,7 +145,8 @@ impl Operations<'_> {
     }
 
     pub async fn free(&self, name: &str, token: Revision) -> Result<bool> {
-        let (key, when) = (Name::new(&self.key_of_lock(name)?)?, vec![fence(name, token)?]);
+        let key = Name::new(&self.key_of_lock(name)?)?;
+        let when = vec![fence(name, token)?];
         match self.execute(vec![must(RecordCommand::Delete { key, when })]).await {
             Ok(_) => Ok(true),
             // The lock was freed before, or its lease expired and another owner may hold it. That holder

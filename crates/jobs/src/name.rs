@@ -62,28 +62,26 @@ pub(crate) fn join(names: &[JobName]) -> String {
 
 pub(crate) fn check_type(task_type: &str) -> Result<()> {
     check("type", task_type)?;
-    match task_type.contains('.') {
-        true => Err(invalid("type", task_type)),
-        false => Ok(()),
-    }
+    if task_type.contains('.') { Err(invalid("type", task_type)) } else { Ok(()) }
 }
 
 /// Rejects an empty name.
 pub(crate) fn check_present(what: &str, text: &str) -> Result<()> {
-    match text.is_empty() {
-        false => Ok(()),
-        true => {
-            let message = format!("the name of {what} is empty: give it one");
-            Err(Error::new(Code::InvalidName, message))
-        }
+    if text.is_empty() {
+        let message = format!("the name of {what} is empty: give it one");
+        Err(Error::new(Code::InvalidName, message))
+    } else {
+        Ok(())
     }
 }
 
 fn check(what: &str, text: &str) -> Result<()> {
-    let stranger = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ',' | '/');
-    match (1..=NAME_LIMIT_BYTES).contains(&text.len()) && !text.contains(stranger) {
-        true => Ok(()),
-        false => Err(invalid(what, text)),
+    if (1..=NAME_LIMIT_BYTES).contains(&text.len())
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, ',' | '/'))
+    {
+        Ok(())
+    } else {
+        Err(invalid(what, text))
     }
 }
 

@@ -66,7 +66,8 @@ impl ObjectPlace {
 
 /// Reverses the percent-encoding of a path.
 fn decoded(part: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), part.as_bytes());
+    let mut bytes = Vec::new();
+    let mut rest = part.as_bytes();
     while let [first, behind @ ..] = rest {
         (rest, _) = match (first, behind) {
             (b'%', [high, low, behind @ ..]) => {
@@ -98,7 +99,8 @@ impl Objects {
         }
         let store = self.store(&at.0.join("/"))?.clone();
         let path = at.path(blake3::hash(bytes).to_hex().as_str());
-        let (target, payload) = (path.clone(), PutPayload::from(bytes.to_vec()));
+        let target = path.clone();
+        let payload = PutPayload::from(bytes.to_vec());
         let put = async move { store.put(&target, payload).await.map(drop) };
         self.hand.run(put).await.map_err(|error| failed("written", &path, &error))?;
         Ok((reference, path.to_string().into_bytes()))
@@ -146,7 +148,8 @@ impl Objects {
 
     /// Deletes an object. Succeeds if it no longer exists.
     pub async fn delete(&self, path: &Path) -> Result<()> {
-        let (store, target) = (self.store(path.as_ref())?.clone(), path.clone());
+        let store = self.store(path.as_ref())?.clone();
+        let target = path.clone();
         let delete = async move {
             match store.delete(&target).await {
                 Err(object_store::Error::NotFound { .. }) => Ok(()),

@@ -198,7 +198,8 @@ impl<'t> Operations<'t> {
         limit: usize,
         at: Option<At>,
     ) -> Result<JobPage> {
-        let (prefix, filters) = (self.type_prefix(task_type), in_state(task_type, state)?);
+        let prefix = self.type_prefix(task_type);
+        let filters = in_state(task_type, state)?;
         let after = after.map(|id| format!("{prefix}{id}"));
         let after = after.as_deref();
         let page = match self.past(at).await? {
@@ -209,16 +210,21 @@ impl<'t> Operations<'t> {
     }
 
     fn page(&self, prefix: &str, page: RecordPage) -> JobPage {
-        let (count, next) = (page.records.len(), page.next);
-        let job = |(key, record): (String, _)| self.read(&key, record).ok();
-        let jobs: Vec<Job> = page.records.into_iter().filter_map(job).collect();
+        let count = page.records.len();
+        let next = page.next;
+        let jobs: Vec<Job> = page
+            .records
+            .into_iter()
+            .filter_map(|(key, record)| self.read(&key, record).ok())
+            .collect();
         let unreadable = (count - jobs.len()) as u64;
         let next = next.and_then(|key| key.strip_prefix(prefix).map(str::to_owned));
         JobPage { jobs, next, unreadable }
     }
 
     pub async fn count(&self, task_type: &str, state: State, at: Option<At>) -> Result<u64> {
-        let (prefix, filters) = (self.type_prefix(task_type), in_state(task_type, Some(state))?);
+        let prefix = self.type_prefix(task_type);
+        let filters = in_state(task_type, Some(state))?;
         match self.past(at).await? {
             None => self.port.count(&prefix, &filters).await,
             Some(past) => past.count(&prefix, &filters).await,
@@ -276,9 +282,10 @@ impl<'t> Operations<'t> {
     /// conflicted with.
     pub async fn record(&self, name: &JobName, again: bool) -> Result<Option<Record>> {
         let key = self.key(name);
-        match again {
-            false => self.port.get(&key).await,
-            true => Ok(self.port.get_written(&[key]).await?.pop().flatten()),
+        if again {
+            Ok(self.port.get_written(&[key]).await?.pop().flatten())
+        } else {
+            self.port.get(&key).await
         }
     }
 

@@ -128,9 +128,10 @@ impl<'t> Port<'t> {
 
     /// Reads records as the writer sees them, which may be ahead of the published state.
     pub async fn get_written(&self, keys: &[String]) -> Result<Vec<Option<Record>>> {
-        let get =
-            |key: &String| Ok(RecordCommand::Get { key: Name::new(key)?, fields: None }.into());
-        let steps = keys.iter().map(get).collect::<Result<Vec<Step>>>()?;
+        let steps = keys
+            .iter()
+            .map(|key| Ok(RecordCommand::Get { key: Name::new(key)?, fields: None }.into()))
+            .collect::<Result<Vec<Step>>>()?;
         let answers = self.execute(steps).await?.answers;
         let record = |answer| match answer {
             Answer::Record(record) => Ok(record),
@@ -301,9 +302,10 @@ fn check_room(open: &InteractiveTransaction, transaction: &Transaction) -> Resul
         _ => None,
     };
     let keys: BTreeSet<Name> = transaction.steps.iter().filter_map(key).collect();
-    match open.guard_count().unwrap_or_default() + keys.len() > GUARD_LIMIT {
-        true => Err(failure::no_room(keys.len(), GUARD_LIMIT)),
-        false => Ok(()),
+    if open.guard_count().unwrap_or_default() + keys.len() > GUARD_LIMIT {
+        Err(failure::no_room(keys.len(), GUARD_LIMIT))
+    } else {
+        Ok(())
     }
 }
 

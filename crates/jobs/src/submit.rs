@@ -59,7 +59,8 @@ pub struct Submission {
 impl Submission {
     /// A job without input that can run at once.
     pub fn new(task_type: &str, id: &str) -> Submission {
-        let (task_type, id) = (task_type.to_owned(), id.to_owned());
+        let task_type = task_type.to_owned();
+        let id = id.to_owned();
         Submission { task_type, id, ..Submission::default() }
     }
 

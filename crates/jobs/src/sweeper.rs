@@ -74,7 +74,8 @@ impl Operations<'_> {
         let is_held = Where { field: Field::new(field::STATE)?, test: Test::In(held.into()) };
         let filters = [is_held, below(time, &before_ms.to_string())?];
         let forked_at = self.port.fork_revision().await?;
-        let (mut report, mut after) = (SweepReport::default(), None);
+        let mut report = SweepReport::default();
+        let mut after = None;
         loop {
             let page = self.fitting(&self.prefix(), &filters, after.as_deref(), PAGE).await?;
             let own = page.records.into_iter().filter(|(_, one)| Port::is_own(one, forked_at));
@@ -149,10 +150,11 @@ impl Operations<'_> {
         let message = format!("{worker} was silent for too long");
         let write = self.touch(&job.name)?.when_counter(counter).clear(field::TOKEN)?;
         let write = self.let_go(write, &job, becomes, &message)?;
-        let (write, fate) = match again {
+        let (write, fate) = if again {
             // It is queued behind all jobs that already wait.
-            true => (Place::of(job.priority, None, now_us).put(write)?, Fate::Retried),
-            false => (write, Fate::Failed),
+            (Place::of(job.priority, None, now_us).put(write)?, Fate::Retried)
+        } else {
+            (write, Fate::Failed)
         };
         Ok(Taken { step: write.into(), fate, name: Some(job.name) })
     }

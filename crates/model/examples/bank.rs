@@ -125,7 +125,8 @@ impl Till {
     /// Returns the outstanding request, or a new one.
     fn request(&mut self, dice: &mut Dice) -> Result<Input> {
         let order = self.waiting.get_or_insert_with(|| {
-            let (from, to) = (dice.roll(ACCOUNTS), dice.roll(ACCOUNTS));
+            let from = dice.roll(ACCOUNTS);
+            let to = dice.roll(ACCOUNTS);
             Order::Transfer { from, to, cents: dice.roll(200) }
         });
         self.sent += 1;
@@ -223,7 +224,9 @@ impl Cluster {
 }
 
 fn main() -> Result<()> {
-    let (mut cluster, mut line, mut dice) = (Cluster::new(), Line::default(), Dice(7));
+    let mut cluster = Cluster::new();
+    let mut line = Line::default();
+    let mut dice = Dice(7);
     let mut tills = (1..=TILLS).map(Till::new).collect::<Result<Vec<_>>>()?;
     for account in 0..ACCOUNTS {
         let endow = Order::Endow { account, cents: BEGIN_CENTS };
@@ -311,7 +314,8 @@ fn tell(tills: &[Till], cluster: &Cluster, line: &Line) -> Result<()> {
         cluster.entries, counters.executed, counters.repeated, counters.too_late
     );
     assert_eq!(counters.executed, TILLS * TRANSFERS, "each once");
-    let (total, expected) = (cluster.total_cents()?, ACCOUNTS * BEGIN_CENTS);
+    let total = cluster.total_cents()?;
+    let expected = ACCOUNTS * BEGIN_CENTS;
     assert_eq!(total, expected, "not a cent too much");
     println!("Total: {total} cents, as at the beginning.");
     let hashes: Vec<_> = cluster.replicas.iter().map(SessionMachine::hash).collect();

@@ -3,9 +3,9 @@
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
 use crate::{
-    Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, EventMessage, Field,
-    FieldValue, Fields, HashCommand, HistoryEntry, Name, NewEvent, Only, OutboxCommand, Page,
-    Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RunCommand, SessionCommand,
+    Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, Field, FieldValue,
+    Fields, HashCommand, HistoryEntry, Name, NewEvent, Only, OutboxCommand, Page, Record,
+    RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RunCommand, SessionCommand,
     StateCommand, StateKey, StateWrite, StringCommand, Value, Version,
 };
 
@@ -57,10 +57,7 @@ impl Scales {
 
     fn put(&mut self, bytes: usize) -> Result<(), Error> {
         self.bytes += size_of::<Answer>() + bytes;
-        match self.bytes > ANSWERS_LIMIT_BYTES {
-            true => Err(too_much()),
-            false => Ok(()),
-        }
+        if self.bytes > ANSWERS_LIMIT_BYTES { Err(too_much()) } else { Ok(()) }
     }
 }
 
@@ -250,14 +247,13 @@ fn event_bytes(event: &NewEvent) -> usize {
     ];
     let texts: usize = texts.into_iter().flatten().map(String::len).sum();
     let more = event.more.iter().map(|(name, value)| name.len() + value.weight_bytes());
-    let message = |message: &EventMessage| message.subject.len() + message.payload.len();
     size_of::<NewEvent>()
         + event.run_id.len()
         + event.event_type.len()
         + texts
         + event.event_data.weight_bytes()
         + event.engine_run_ref.as_ref().map_or(0, Value::weight_bytes)
-        + event.message.as_ref().map_or(0, message)
+        + event.message.as_ref().map_or(0, |message| message.subject.len() + message.payload.len())
         + more.sum::<usize>()
 }
 

@@ -138,7 +138,8 @@ impl Archive {
     /// Creates an archive on an open store.
     pub fn new(db: &Database, store: ArchiveStore, settings: ArchiveSettings) -> Result<Archive> {
         settings.check()?;
-        let (db, runtime) = (db.clone(), Some(worker::runtime()?));
+        let db = db.clone();
+        let runtime = Some(worker::runtime()?);
         Ok(Archive(Arc::new(Inner { db, store, settings, runtime })))
     }
 
@@ -158,16 +159,18 @@ impl Archive {
         let view = branch.runs().at(mainstay::At::Latest)?;
         let Some(info) = view.get(run)? else { return Ok(Outcome::Missing) };
         let (run, contents) = self.wait(self.write(&view, &info))?;
-        Ok(match self.delete(&branch, &info)? {
-            true => Outcome::Archived { run, events: contents.count },
-            false => Outcome::Changed,
+        Ok(if self.delete(&branch, &info)? {
+            Outcome::Archived { run, events: contents.count }
+        } else {
+            Outcome::Changed
         })
     }
 
     /// Calls `work` with each due run until it returns `false`. A caller that archives these runs performs a
     /// [`round`](Archive::round) of its own.
     pub fn each_due(&self, work: &mut dyn FnMut(&RunInfo) -> Result<bool>) -> Result<()> {
-        let (runs, filter) = (self.branch()?.runs(), self.filter()?);
+        let runs = self.branch()?.runs();
+        let filter = self.filter()?;
         let mut after: Option<String> = None;
         loop {
             let page = runs.list(&filter, after.as_deref(), PAGE)?;

@@ -26,7 +26,8 @@ impl Gap {
     /// The gap between two existing events, if any. It inherits the times of the known gap that it was part
     /// of.
     pub fn between(before: u64, behind: u64, known: &[Gap], now_us: Stamp) -> Option<Gap> {
-        let (first, last) = (before + 1, behind.checked_sub(1)?);
+        let first = before + 1;
+        let last = behind.checked_sub(1)?;
         if first > last {
             return None;
         }

@@ -147,9 +147,10 @@ fn too_much(bytes: usize, limit: usize) -> Error {
 
 impl State {
     fn check_open(&self) -> Result<()> {
-        match self.closed {
-            true => Err(Error::new(Code::Closed, "the store was closed: open another one")),
-            false => Ok(()),
+        if self.closed {
+            Err(Error::new(Code::Closed, "the store was closed: open another one"))
+        } else {
+            Ok(())
         }
     }
 
@@ -182,8 +183,11 @@ impl State {
             self.check(event).map_err(|error| error.at_position(place))
         };
         let keys = events.iter().enumerate().map(keyed).collect::<Result<Vec<_>>>()?;
-        let append = |(event, key)| self.append(event, key, now_us);
-        Ok(events.into_iter().zip(keys).map(append).collect())
+        Ok(events
+            .into_iter()
+            .zip(keys)
+            .map(|(event, key)| self.append(event, key, now_us))
+            .collect())
     }
 
     fn append(&mut self, event: NewEvent, key: String, now_us: Stamp) -> Appended {
@@ -191,7 +195,8 @@ impl State {
             return first;
         }
         self.written += 1;
-        let (written, habit) = (self.written, self.habit);
+        let written = self.written;
+        let habit = self.habit;
         let is_turn = |every: u64| every > 0 && written.is_multiple_of(every);
         let log = self.log(&event.run_id, now_us);
         log.burn(u64::from(is_turn(habit.burn_every)));
@@ -388,7 +393,8 @@ impl RunStore for GappyStore {
 
 /// Waits for either future. Returns whether it was the second.
 async fn is_over(first: impl Future<Output = ()>, second: impl Future<Output = ()>) -> bool {
-    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut first = pin!(first);
+    let mut second = pin!(second);
     std::future::poll_fn(|context| {
         if second.as_mut().poll(context).is_ready() {
             return Poll::Ready(true);

@@ -95,7 +95,8 @@ impl StateKeeper for EngineKeeper {
         state: KeptState,
     ) -> Answering<'a, ()> {
         Box::pin(async move {
-            let (run, reducer) = (Name::new(run)?, reducer.to_owned());
+            let run = Name::new(run)?;
+            let reducer = reducer.to_owned();
             let KeptState { seq, state } = state;
             let keep = RunCommand::Keep { run, reducer, version, seq, state };
             // The state can be recomputed from the events, so the write need not wait for an fsync.

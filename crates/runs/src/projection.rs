@@ -114,14 +114,17 @@ impl Projection {
 
     /// Processes the events fetched after the watermark. Returns whether all of them are in the snapshot.
     pub(crate) fn absorb(&mut self, page: &[CanonicalEvent], scene: &mut Scene<'_>) -> bool {
-        let (mut before, mut open, mut first_left) = (self.watermark(), Vec::new(), None);
+        let mut before = self.watermark();
+        let mut open = Vec::new();
+        let mut first_left = None;
         let seen = before;
         for event in page.iter().filter(|event| event.run_seq > seen) {
             let gap = Gap::between(before, event.run_seq, &self.open, scene.now_us);
             if let Some(gap) = gap.filter(|_| scene.watches_gaps) {
-                match first_left.is_none() && scene.is_in_vain(&gap) {
-                    true => self.give_up(gap, scene),
-                    false => open.push(gap),
+                if first_left.is_none() && scene.is_in_vain(&gap) {
+                    self.give_up(gap, scene)
+                } else {
+                    open.push(gap)
                 }
             }
             before = event.run_seq;
@@ -174,7 +177,8 @@ impl Projection {
     fn settle(&mut self, scene: &mut Scene<'_>) {
         match self.open.first() {
             Some(gap) => {
-                let (first, last) = (gap.first, gap.last);
+                let first = gap.first;
+                let last = gap.last;
                 self.stale(first, &format!("numbers {first} to {last} are missing"), scene);
             }
             None => self.state = ProjectionState::Current,
@@ -196,13 +200,14 @@ impl Projection {
         let first = page.iter().find(|event| event.run_seq > self.watermark());
         self.pending_since_us = first.map(CanonicalEvent::stored_us);
         let lag_ms = self.lag_ms(scene.now_us);
-        let (is_high, is_too_high) =
-            (lag_ms > scene.settings.lag_alert_ms, lag_ms > scene.settings.lag_resync_ms);
+        let is_high = lag_ms > scene.settings.lag_alert_ms;
+        let is_too_high = lag_ms > scene.settings.lag_resync_ms;
         if let Some(event) = first.filter(|_| is_high && !self.lag_told) {
             scene.alerts.push(Alert::lag(event, lag_ms, scene.now_us));
         }
         let is_due = is_too_high && !self.lag_resynced;
-        (self.lag_told, self.lag_resynced) = (is_high, is_too_high);
+        self.lag_told = is_high;
+        self.lag_resynced = is_too_high;
         is_due
     }
 
@@ -212,7 +217,8 @@ impl Projection {
         for (event, why) in anew.illegal {
             self.tell(&event, why, scene);
         }
-        let (old, now_us) = (std::mem::take(&mut self.given_up), scene.now_us);
+        let old = std::mem::take(&mut self.given_up);
+        let now_us = scene.now_us;
         let missing = anew.missing.into_iter();
         let found = missing.filter_map(|(before, next)| Gap::between(before, next, &old, now_us));
         let found: Vec<Gap> = found.filter(|_| scene.watches_gaps).collect();

@@ -59,7 +59,8 @@ impl Projector {
     ) -> Result<Projector> {
         settings.check()?;
         let watches_gaps = !store.capabilities().monotone;
-        let (kept, turn) = (Mutex::default(), tokio::sync::Mutex::default());
+        let kept = Mutex::default();
+        let turn = tokio::sync::Mutex::default();
         Ok(Projector { store, time, settings, watches_gaps, kept, turn })
     }
 
@@ -74,7 +75,8 @@ impl Projector {
 
     /// Follows a run from a stored projection.
     pub fn follow_from(&self, known: Projection) -> Result<()> {
-        let (mut kept, run) = (self.kept.lock(), known.snapshot.run_id.clone());
+        let mut kept = self.kept.lock();
+        let run = known.snapshot.run_id.clone();
         let limit = self.settings.runs_limit;
         if kept.runs.len() >= limit && !kept.runs.contains_key(&run) {
             let message = format!(
@@ -119,7 +121,8 @@ impl Projector {
 
     /// The metrics of all runs.
     pub fn figures(&self) -> Figures {
-        let (kept, now_us) = (self.kept.lock(), self.time.now_us());
+        let kept = self.kept.lock();
+        let now_us = self.time.now_us();
         let lag_target_ms = self.settings.lag_target_ms;
         let counted = kept.counted.clone();
         let mut figures = Figures { lag_target_ms, counted, ..Figures::default() };
@@ -196,7 +199,8 @@ impl Projector {
 
     /// Processes events after the watermark, at most this many pages.
     async fn catch_up(&self, run: &str, pages: usize) -> Result<()> {
-        let (mut left, mut size) = (pages, PageSize::upto(self.settings.page));
+        let mut left = pages;
+        let mut size = PageSize::upto(self.settings.page);
         loop {
             // The page budget is used up: fetch one event to measure the lag.
             let mut one = PageSize::upto(1);
@@ -242,7 +246,8 @@ impl Projector {
             _ => self.store.snapshot_at(run, base_seq).await?,
         };
         let mut anew = Anew::from(base_seq, base.unwrap_or_else(|| RunSnapshot::new(run)));
-        let (mut before, mut size) = (base_seq, PageSize::upto(self.settings.page));
+        let mut before = base_seq;
+        let mut size = PageSize::upto(self.settings.page);
         while before < upto {
             let page = self.fetch(run, before, &mut size).await?;
             for event in page.iter().take_while(|event| event.run_seq <= upto) {

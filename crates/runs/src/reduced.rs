@@ -90,11 +90,9 @@ impl Reduced {
     }
 
     async fn begin(&self, run: &str) -> Result<KeptState> {
-        let (name, version) = (self.reducer.name(), self.reducer.version());
-        let kept = match self.keeps() {
-            true => self.keeper.kept(run, name, version).await?,
-            false => None,
-        };
+        let name = self.reducer.name();
+        let version = self.reducer.version();
+        let kept = if self.keeps() { self.keeper.kept(run, name, version).await? } else { None };
         match kept {
             Some(kept) if self.is_of_this_log(run, kept.seq).await? => Ok(kept),
             _ => Ok(KeptState { seq: 0, state: self.reducer.initial(run)? }),
@@ -112,7 +110,8 @@ impl Reduced {
         if !self.keeps() {
             return Ok(());
         }
-        let (name, version) = (self.reducer.name(), self.reducer.version());
+        let name = self.reducer.name();
+        let version = self.reducer.version();
         self.keeper.keep(run, name, version, state.clone()).await
     }
 

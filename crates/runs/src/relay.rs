@@ -86,8 +86,10 @@ impl Relay {
         settings: RelaySettings,
     ) -> Result<Relay> {
         settings.check()?;
-        let (figures, stopped) = (Mutex::default(), AtomicBool::new(false));
-        let (db, batch) = (db.clone(), AtomicUsize::new(settings.batch));
+        let figures = Mutex::default();
+        let stopped = AtomicBool::new(false);
+        let db = db.clone();
+        let batch = AtomicUsize::new(settings.batch);
         Ok(Relay(Arc::new(Inner { db, transport, settings, figures, stopped, batch })))
     }
 
@@ -135,7 +137,9 @@ impl Relay {
 
     /// Makes dead messages pending again, with all their tries. Returns their number.
     pub fn replay_dead(&self) -> Result<u64> {
-        let (outbox, mut after, mut count) = (self.outbox()?, 0, 0);
+        let outbox = self.outbox()?;
+        let mut after = 0;
+        let mut count = 0;
         loop {
             let dead = outbox.dead(after, DEAD_PAGE)?;
             let Some(last) = dead.last() else { return Ok(count) };
@@ -186,8 +190,9 @@ impl Relay {
 
     /// Delivers messages one after another, then settles the transport.
     async fn deliver(&self, taken: Taken) -> Owed {
-        let (clock, lease, mut owed) =
-            (SystemClock::new(), self.0.settings.lease(), Owed::of(taken.now));
+        let clock = SystemClock::new();
+        let lease = self.0.settings.lease();
+        let mut owed = Owed::of(taken.now);
         let passed = || Duration::from_micros(clock.monotonic_us());
         for message in taken.messages {
             if passed() > lease / 2 {
@@ -204,8 +209,7 @@ impl Relay {
 
     async fn deliver_one(&self, message: &Message, within: Duration) -> Result<()> {
         let what = || format!("transport `{}`", self.0.transport.name());
-        let call = || self.0.transport.deliver(message);
-        guarded(&what, within, call).await
+        guarded(&what, within, || self.0.transport.deliver(message)).await
     }
 
     async fn settle(&self, mut owed: Owed, within: Duration) -> Owed {
@@ -228,8 +232,9 @@ impl Relay {
     }
 
     fn claim_more(&self) {
-        let more = |batch: usize| Some((batch + 1).min(self.0.settings.batch));
-        let _ = self.0.batch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let _ = self.0.batch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |batch| {
+            Some((batch + 1).min(self.0.settings.batch))
+        });
     }
 
     /// Waits for a new revision, for the next due message, or for the stop.
@@ -286,8 +291,8 @@ async fn guarded<'t>(
         Err(panic) => return caught(panic),
     };
     let answer = poll_fn(|context| {
-        let poll = || answer.as_mut().poll(context);
-        catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|panic| Poll::Ready(caught(panic)))
+        catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)))
+            .unwrap_or_else(|panic| Poll::Ready(caught(panic)))
     });
     timeout(within, answer).await.unwrap_or_else(|_| {
         let message = format!("{} was not done within the lease", what());

@@ -106,7 +106,8 @@ impl Reprojection {
     }
 
     async fn count(&self) -> Result<u64> {
-        let (mut count, mut after) = (0, None);
+        let mut count = 0;
+        let mut after = None;
         loop {
             let page = self.page(after.as_deref()).await?;
             count += page.runs.len() as u64;

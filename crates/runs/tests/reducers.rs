@@ -94,7 +94,8 @@ fn state(state: Option<KeptState>) -> Option<(u64, i64)> {
 
 #[test]
 fn a_state_is_folded_forward_on_read_and_kept_when_it_is_old() {
-    let (stage, counts) = (Stage::new(), Counts::of(1));
+    let stage = Stage::new();
+    let counts = Counts::of(1);
     let reduced = stage.reduced(&counts);
     assert_eq!(wait(reduced.snapshot("r")).unwrap(), None);
     stage.append("r", "Tick", KEEP_AFTER_EVENTS);
@@ -111,7 +112,8 @@ fn a_state_is_folded_forward_on_read_and_kept_when_it_is_old() {
 
 #[test]
 fn pages_that_are_too_large_are_taken_in_smaller_ones() {
-    let (stage, counts) = (Stage::new(), Counts::of(1));
+    let stage = Stage::new();
+    let counts = Counts::of(1);
     stage.append("r", "Tick", 300);
     let one = wait(stage.gappy.fetch_events("r", FetchOptions::default().limit(1))).unwrap();
     stage.gappy.limit_answers(50 * one[0].weight_bytes());
@@ -122,7 +124,8 @@ fn pages_that_are_too_large_are_taken_in_smaller_ones() {
 
 #[test]
 fn a_state_of_another_version_is_not_used() {
-    let (stage, counts) = (Stage::new(), Counts::of(1));
+    let stage = Stage::new();
+    let counts = Counts::of(1);
     stage.append("r", "Tick", 300);
     wait(stage.reduced(&counts).snapshot("r")).unwrap();
     let next = Counts::of(2);
@@ -132,7 +135,8 @@ fn a_state_of_another_version_is_not_used() {
 
 #[test]
 fn a_state_of_a_run_that_is_gone_is_not_used() {
-    let (stage, counts) = (Stage::new(), Counts::of(1));
+    let stage = Stage::new();
+    let counts = Counts::of(1);
     stage.append("r", "Tick", 300);
     wait(stage.reduced(&counts).refresh("r")).unwrap();
     wait(stage.store.delete_run("r")).unwrap();
@@ -141,7 +145,8 @@ fn a_state_of_a_run_that_is_gone_is_not_used() {
 
 #[test]
 fn where_events_may_come_late_nothing_is_kept() {
-    let (stage, counts) = (Stage::new(), Counts::of(1));
+    let stage = Stage::new();
+    let counts = Counts::of(1);
     stage.append("r", "Tick", 1);
     stage.gappy.hold_next("r");
     stage.append("r", "Tick", 1);
@@ -160,7 +165,8 @@ fn where_events_may_come_late_nothing_is_kept() {
 
 #[test]
 fn a_panic_is_an_error_that_names_run_event_and_reducer() {
-    let (stage, counts) = (Stage::new(), Counts::of(3));
+    let stage = Stage::new();
+    let counts = Counts::of(3);
     stage.append("r", "Tick", 1);
     stage.append("r", "Boom", 1);
     stage.append("r", "Tick", 1);
@@ -191,7 +197,8 @@ fn the_reducer_that_all_runs_have_is_one_of_them() {
 
 #[test]
 fn all_runs_are_projected_anew_with_progress() {
-    let (stage, counts) = (Stage::new(), Counts::of(2));
+    let stage = Stage::new();
+    let counts = Counts::of(2);
     (0..5).for_each(|n| stage.append(&format!("r{n}"), "Tick", n + 1));
     stage.append("bad", "Boom", 1);
     let again = Reprojection::new(stage.reduced(&counts));
@@ -241,7 +248,8 @@ impl StateKeeper for Failing {
 
 #[test]
 fn what_was_interrupted_goes_on_where_it_was() {
-    let (stage, counts) = (Stage::new(), Counts::of(2));
+    let stage = Stage::new();
+    let counts = Counts::of(2);
     (0..4).for_each(|n| stage.append(&format!("r{n}"), "Tick", 10));
     let failing = Failing { inner: stage.keeper.clone(), left: AtomicU64::new(2) };
     let reduced = Reduced::new(stage.store.clone(), Arc::new(failing), counts.clone());
@@ -258,7 +266,8 @@ fn what_was_interrupted_goes_on_where_it_was() {
 
 #[test]
 fn a_long_run_is_kept_on_the_way() {
-    let (stage, counts) = (Stage::new(), Counts::of(1));
+    let stage = Stage::new();
+    let counts = Counts::of(1);
     let events: Vec<NewEvent> =
         (0..12_000).map(|n| NewEvent::new("r", "Tick").with_key(&format!("k{n}"))).collect();
     wait(stage.gappy.append_batch(events)).unwrap();
@@ -284,7 +293,8 @@ fn the_engine_keeps_states_beside_its_runs() {
         let events = (0..600).map(|n| NewEvent::new(run, "Tick").with_key(&format!("{n}")));
         db.runs().append_batch(events.collect()).unwrap();
     }
-    let (first, second) = (Counts::of(1), Counts::of(2));
+    let first = Counts::of(1);
+    let second = Counts::of(2);
     let made = wait(reduced(&first).snapshot("a")).unwrap().unwrap();
     assert_eq!((made.seq, made.state, first.folded()), (600, 600.into(), 600));
     // Stored events are not folded again, and the state is up to date.

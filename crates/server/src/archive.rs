@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_bucket_has_all_that_is_said_of_it() {
-        let (endpoint, region) = ("https://s3.example:9000".to_owned(), "somewhere".to_owned());
+        let endpoint = "https://s3.example:9000".to_owned();
+        let region = "somewhere".to_owned();
         let settings = Settings {
             endpoint: Some(endpoint.clone()),
             region: Some(region.clone()),

@@ -29,7 +29,8 @@ enum Hand<Worker, Figures> {
 impl Crew {
     /// Starts the configured services.
     pub fn start(db: &Database, settings: &Config) -> Result<Arc<Crew>> {
-        let (relay, archiver) = (settings.outbox.start(db)?, settings.archive.start(db)?);
+        let relay = settings.outbox.start(db)?;
+        let archiver = settings.archive.start(db)?;
         Ok(Arc::new(Crew {
             relay: Mutex::new(Hand::of(relay)),
             archiver: Mutex::new(Hand::of(archiver)),
@@ -61,7 +62,8 @@ impl Crew {
         }
         let mut hand = self.archiver.lock();
         if let Some(figures) = hand.end(Archiver::stop) {
-            let (archived, failed) = (figures.total.archived, figures.total.failed);
+            let archived = figures.total.archived;
+            let failed = figures.total.failed;
             tracing::info!(archived, failed, "the archive of runs stopped");
         }
     }

@@ -17,7 +17,8 @@ pub fn fitted(config: &Config) -> Config {
         for number in others(&mut config) {
             *number = share(*number as u64, wanted, there);
         }
-        let (resp, http) = (config.resp.connections, config.http.connections);
+        let resp = config.resp.connections;
+        let http = config.http.connections;
         tracing::warn!(
             resp,
             http,

@@ -48,7 +48,9 @@ fn plan(words: &[Vec<u8>]) -> bool {
 /// Parses all requests. The parser sees the first `there` bytes at first, and one more byte whenever a
 /// request is incomplete.
 fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
-    let (mut parser, mut start, mut found) = (Parser::default(), 0, Vec::new());
+    let mut parser = Parser::default();
+    let mut start = 0;
+    let mut found = Vec::new();
     loop {
         let taken = match parser.next(&bytes[start..there], &LIMITS) {
             Ok(Parsed::Request(words, taken)) => {

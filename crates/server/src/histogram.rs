@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_what_was_counted() {
-        let (one, other) = (Histogram::new(), Histogram::new());
+        let one = Histogram::new();
+        let other = Histogram::new();
         (1..=500).for_each(|n| one.record(n * 1000));
         (501..=1000).for_each(|n| other.record(n * 1000));
         one.add(&other);

@@ -360,7 +360,9 @@ mod tests {
     fn who_asks_beyond_a_limit_is_told_which_one_and_the_others_are_not() {
         let budget = budget();
         let connect = |user| budget.connect(None).of_user(Some(user));
-        let (one, two, three) = (connect("a"), connect("a"), connect("a"));
+        let one = connect("a");
+        let two = connect("a");
+        let three = connect("a");
         let mut first = one.reserve(Kind::Replies, MIB).unwrap();
         assert_eq!(first.resize(2 * MIB).unwrap_err().setting, "memory.per_connection_bytes");
         let _second = two.reserve(Kind::Queued, MIB).unwrap();

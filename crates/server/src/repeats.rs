@@ -39,10 +39,7 @@ impl Expected {
 
     /// Returns the receipt if it can belong to this request.
     pub fn met_by(&self, receipt: Receipt) -> Result<Receipt> {
-        match self.is_met_by(&receipt) {
-            true => Ok(receipt),
-            false => Err(self.another()),
-        }
+        if self.is_met_by(&receipt) { Ok(receipt) } else { Err(self.another()) }
     }
 
     /// Returns whether the receipt can belong to this request.

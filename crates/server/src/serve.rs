@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 /// Checks the settings before anything is opened.
 pub(crate) fn check(serve: &Config) -> Result<()> {
-    let (resp, http) = (serve.resp.address.resolve()?, serve.http.address.resolve()?);
+    let resp = serve.resp.address.resolve()?;
+    let http = serve.http.address.resolve()?;
     if resp == http && resp.port() != 0 {
         let message = format!("resp.address and http.address are both {resp}: choose two");
         return Err(Error::new(Code::InvalidOption, message));
@@ -67,14 +68,17 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let jobs = Desk::new(db.clone(), serve.jobs.clone())?;
     // One budget for all front ends: a client that has used it up on one is rejected on the other.
     let memory = MemoryBudget::new(serve.memory.clone());
-    let (settings, users) = (serve.resp_settings(), security.clone());
+    let settings = serve.resp_settings();
+    let users = security.clone();
     let shared = resp::Shared::budgeted(db.clone(), settings, users, jobs.clone(), memory.clone());
-    let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
+    let resp_tls = tls_if(&tls, serve.tls.resp);
+    let http_tls = tls_if(&tls, serve.tls.http);
     let face = resp::serve_with(listener, resp_tls, &shared)
         .map_err(|error| failed("the event loops", &error))?;
     let web = serve.http_settings().with_scratch_in(&serve.server.data);
     let web = web.map_err(|error| failed("the place of files on their way", &error))?;
-    let (app, stop) = (http_app(&db, web, security, jobs.clone(), memory)?, http::Stop::default());
+    let app = http_app(&db, web, security, jobs.clone(), memory)?;
+    let stop = http::Stop::default();
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let scheme = if http_tls.is_some() { "https" } else { "http" };
@@ -108,7 +112,8 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
 /// Logs the result of opening the database.
 fn tell_opening(serve: &Config, db: &Database) {
     let OpenReport { replayed, cut, rebuilt, base, .. } = db.open_report();
-    let (data, version) = (serve.server.data.display(), env!("CARGO_PKG_VERSION"));
+    let data = serve.server.data.display();
+    let version = env!("CARGO_PKG_VERSION");
     tracing::info!(version, %data, revision = db.revision(), replayed, "the database is open");
     if let Some(cut) = cut {
         tracing::warn!(%cut, "a torn end of the log was cut off: nothing in it was acknowledged");
@@ -148,9 +153,10 @@ fn http_app(
 fn what_to_try(serve: &Config, at: SocketAddr, web: SocketAddr) -> String {
     let has_tls = serve.tls.certificate.is_some();
     let scheme = if has_tls && serve.tls.http { "https" } else { "http" };
-    let port = match has_tls && serve.tls.resp {
-        true => format!("{} --tls", at.port()),
-        false => at.port().to_string(),
+    let port = if has_tls && serve.tls.resp {
+        format!("{} --tls", at.port())
+    } else {
+        at.port().to_string()
     };
     let lines = [
         (format!("redis-cli -p {port} SET greeting hello"), ""),
@@ -164,9 +170,10 @@ fn what_to_try(serve: &Config, at: SocketAddr, web: SocketAddr) -> String {
     let width = lines.iter().map(|(try_it, _)| try_it.len() + 2).max().unwrap_or_default();
     let lines: String =
         lines.iter().map(|(try_it, why)| format!("  {try_it:<width$}{why}\n")).collect();
-    let login = match serve.security.users.is_empty() {
-        true => "",
-        false => "Say who you are with `--user NAME`, and to redis-cli `--askpass`, too.\n",
+    let login = if serve.security.users.is_empty() {
+        ""
+    } else {
+        "Say who you are with `--user NAME`, and to redis-cli `--askpass`, too.\n"
     };
     format!("mainstay serves {}\n\n{lines}\n{login}Ctrl-C stops it.", serve.server.data.display())
 }

@@ -103,7 +103,8 @@ fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
     let value = "x".repeat(256 << 10);
     let mut large = Vec::new();
     for number in 0..6 {
-        let (cell, count) = (format!("large:{number}"), format!("count:{number}"));
+        let cell = format!("large:{number}");
+        let count = format!("count:{number}");
         let mut client = ours.client();
         client.send_bytes(&encode(&["SET", &cell, &value]));
         client.send_bytes(&encode(&["INCRBY", &count, &number.to_string()]));
@@ -118,7 +119,8 @@ fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
     for _ in 0..100 {
         assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
     }
-    let (faults, before) = (held.0.clone(), held.0.syncs.came());
+    let faults = held.0.clone();
+    let before = held.0.syncs.came();
     drop(held);
     assert_eq!(small.receive(), r"+OK\r\n");
     assert_eq!((writer.receive(), writer.receive()), (r"+OK\r\n".into(), r"$3\r\nnew\r\n".into()));
@@ -264,7 +266,8 @@ fn the_slow_log_counts_the_wait_of_each_write() {
     drop(held);
     assert_eq!((writer.receive(), second.receive()), (r"+OK\r\n".into(), r":1\r\n".into()));
     let logged = reader.line("SLOWLOG GET");
-    let (slow, quick) = (logged.contains("incr"), logged.contains(r"get\r\n$1\r\nb"));
+    let slow = logged.contains("incr");
+    let quick = logged.contains(r"get\r\n$1\r\nb");
     assert!(slow && !quick, "{logged}");
 }
 
@@ -286,7 +289,8 @@ fn whoever_leaves_meanwhile_is_paid_to_nobody() {
 fn a_read_is_answered_while_a_write_in_memory_waits_for_the_writer() {
     let settings = Settings { loops: 1, ..Settings::default() };
     let ours = Ours::budgeted(settings, Options::new(), memory::Settings::default());
-    let (mut writer, mut reader) = (ours.client(), ours.client());
+    let mut writer = ours.client();
+    let mut reader = ours.client();
     assert_eq!(writer.line("DURABILITY MEMORY"), r"+OK\r\n");
     assert_eq!(writer.line("SET a old"), r"+OK\r\n");
     let (held, holds) = std::sync::mpsc::channel();

@@ -80,7 +80,8 @@ fn what_records_answer_is_weighed_before_it_is_known() {
     written.add(&[b"HSET", &[0; 5000]]);
     assert!(weigh(get(None), written) >= 11_000);
     assert_eq!(weigh(get(Some(Vec::new())), written), 0, "whether it is there is no burden");
-    let (prefix, filters) = (String::new(), Vec::new());
+    let prefix = String::new();
+    let filters = Vec::new();
     let scan = RecordCommand::Scan { prefix, filters, after: None, limit: 100_000 };
     assert!(weigh(scan, written) >= 100_000);
 }
@@ -137,12 +138,15 @@ fn a_page_of_the_feed_ends_where_it_is_large() {
     let ours = Ours::with(Settings::default());
     let mut client = ours.client();
     write_much(&ours.db);
-    let (mut keys, mut after, mut pages) = (Vec::new(), 0, 0);
+    let mut keys = Vec::new();
+    let mut after = 0;
+    let mut pages = 0;
     while keys.len() < 12 {
         let page = follow(&mut client, after, "c");
         assert!(page.events.len() <= 5, "{}", page.events.len());
         keys.extend(page.events.into_iter().map(|event| event.key));
-        (after, pages) = (page.position, pages + 1);
+        after = page.position;
+        pages += 1;
     }
     let expected: Vec<String> = (0..12).map(|i| format!("c{i}")).collect();
     assert_eq!(keys, expected);
@@ -196,7 +200,8 @@ fn a_goodbye_waits_for_who_reads_on() {
     client.call(&[b"SET".as_slice(), b"large", &value]);
     let large = ["MGET", "large", "large", "large", "large", "large", "large"];
     client.send_bytes(&[encode(&large), encode(&["QUIT"])].concat());
-    let (mut got, mut piece) = (0, vec![0; 256 << 10]);
+    let mut got = 0;
+    let mut piece = vec![0; 256 << 10];
     for round in 0.. {
         if round < 25 {
             std::thread::sleep(Duration::from_millis(100));
@@ -244,7 +249,8 @@ fn at_a_full_disk_reads_wait_for_nobody() {
     let db = options.open(directory.path()).unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let server = support::serve_at(address, &db);
-    let (mut writer, mut reader) = (Client::to(address), Client::to(address));
+    let mut writer = Client::to(address);
+    let mut reader = Client::to(address);
     let full = directory.path().join("index/MARK.next");
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     let value = "x".repeat(1000);

@@ -49,7 +49,8 @@ fn delete_of(names: usize) -> Vec<u8> {
 #[test]
 fn names_that_are_queued_count_as_the_commands_that_they_become() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), roomy());
-    let (mut greedy, mut honest) = (ours.client(), ours.client());
+    let mut greedy = ours.client();
+    let mut honest = ours.client();
     assert_eq!(greedy.line("MULTI"), r"+OK\r\n");
     greedy.send_bytes(&delete_of(20_000));
     assert_eq!(greedy.receive(), r"+QUEUED\r\n");
@@ -71,7 +72,8 @@ fn names_that_are_queued_count_as_the_commands_that_they_become() {
 #[test]
 fn what_is_queued_beyond_a_limit_is_let_go_and_exec_says_so() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), limits(64, 32, 4));
-    let (mut greedy, mut honest) = (ours.client(), ours.client());
+    let mut greedy = ours.client();
+    let mut honest = ours.client();
     greedy.line("MULTI");
     let value = "v".repeat(MIB);
     for _ in 0..8 {
@@ -91,7 +93,8 @@ fn what_is_queued_beyond_a_limit_is_let_go_and_exec_says_so() {
 #[test]
 fn an_open_transaction_has_a_limit_and_the_others_go_on() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), limits(64, 32, 4));
-    let (mut greedy, mut honest) = (ours.client(), ours.client());
+    let mut greedy = ours.client();
+    let mut honest = ours.client();
     let value = "v".repeat(MIB);
     greedy.line("TXN.BEGIN");
     let refused = (0..16).map(|_| greedy.call(&["CELL.CAS", "absent", "7", &value]));
@@ -129,7 +132,8 @@ fn an_expired_transaction_holds_nothing() {
     let soon = Duration::from_millis(300);
     let options = Options::new().transaction_limits(soon, Duration::from_secs(60));
     let ours = Ours::budgeted(Settings::default(), options, roomy());
-    let (mut idle, mut honest) = (ours.client(), ours.client());
+    let mut idle = ours.client();
+    let mut honest = ours.client();
     idle.line("TXN.BEGIN");
     idle.call(&["SET", "a", &"v".repeat(MIB)]);
     until("the memory of the transaction", || {
@@ -146,7 +150,8 @@ fn an_expired_transaction_holds_nothing() {
 #[test]
 fn the_words_of_a_request_that_is_not_whole_count() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), roomy());
-    let (mut slow, mut honest) = (ours.client(), ours.client());
+    let mut slow = ours.client();
+    let mut honest = ours.client();
     let words = 40_000;
     slow.send_bytes(
         &[format!("*{}\r\n", words + 1).as_bytes(), &b"$0\r\n\r\n".repeat(words)].concat(),
@@ -158,7 +163,8 @@ fn the_words_of_a_request_that_is_not_whole_count() {
 fn who_does_not_send_the_rest_of_a_request_is_told_so_and_closed() {
     let settings = Settings { request_limit_ms: 200, ..Settings::default() };
     let ours = Ours::budgeted(settings, Options::new(), roomy());
-    let (mut slow, mut honest) = (ours.client(), ours.client());
+    let mut slow = ours.client();
+    let mut honest = ours.client();
     slow.send_bytes(b"*2\r\n$3\r\nGET\r\n$1");
     let told = slow.receive();
     assert!(told.contains("resp.request_limit_ms"), "{told}");
@@ -175,7 +181,8 @@ fn who_does_not_send_the_rest_of_a_request_is_told_so_and_closed() {
 fn who_does_not_read_is_cut_by_time() {
     let settings = Settings { write_limit_ms: 300, ..Settings::default() };
     let ours = Ours::budgeted(settings, Options::new(), limits(256, 256, 128));
-    let (mut deaf, mut honest) = (ours.client(), ours.client());
+    let mut deaf = ours.client();
+    let mut honest = ours.client();
     honest.call(&["SET", "large", &"v".repeat(15 * MIB)]);
     // Too much for the socket buffers, but less than the limit of unsent output.
     deaf.send_bytes(&encode(&["MGET", "large", "large", "large"]));

@@ -140,9 +140,10 @@ fn keys_gathers_only_so_much() {
     let db = Options::new().durability(Durability::Memory).memory().unwrap();
     let name = |i: usize| Name::new(&format!("{i:06}{}", "x".repeat(990))).unwrap();
     for part in 0..140 {
-        let set =
-            |all: Transaction, i: usize| all.step(CellCommand::set(name(part * 1_000 + i), 1));
-        db.execute((0..1_000).fold(Transaction::new(), set)).unwrap();
+        db.execute((0..1_000).fold(Transaction::new(), |all, i| {
+            all.step(CellCommand::set(name(part * 1_000 + i), 1))
+        }))
+        .unwrap();
     }
     let mut session = Session::new(&Shared::new(db, settings()), "nobody".to_owned());
     assert!(said(&mut session, &["KEYS", "*"]).contains("TOOLARGE the names that match take"));
@@ -310,8 +311,10 @@ fn pipelined(client: &mut Client, requests: &[Vec<u8>]) {
 
 /// Writes records, and starts a transaction that counts them many times and also writes.
 fn begin_counting(client: &mut Client, records: usize, counts: usize) {
-    let put = |i| encode(&["HSET", &format!("r{i:05}"), "f", "1"]);
-    pipelined(client, &(0..records).map(put).collect::<Vec<_>>());
+    pipelined(
+        client,
+        &(0..records).map(|i| encode(&["HSET", &format!("r{i:05}"), "f", "1"])).collect::<Vec<_>>(),
+    );
     let mut multi = vec![encode(&["MULTI"]), encode(&["SET", "a", "1"])];
     multi.extend(std::iter::repeat_n(encode(&["REC.COUNT", "r"]), counts));
     pipelined(client, &multi);
@@ -323,9 +326,11 @@ fn begin_counting(client: &mut Client, records: usize, counts: usize) {
 #[test]
 fn an_exec_of_counts_holds_neither_the_event_loop_nor_the_writer() {
     let served = Served::with(settings(), Options::new().writer_entries(1_000));
-    let (mut greedy, mut honest) = (served.client(), served.client());
+    let mut greedy = served.client();
+    let mut honest = served.client();
     begin_counting(&mut greedy, 2_000, 400);
-    let (mut before, mut during) = (0, 0);
+    let mut before = 0;
+    let mut during = 0;
     while before < 5_000 {
         let works = served.works();
         if during > 0 && !works {
@@ -384,7 +389,8 @@ fn a_scan_over_dead_names_goes_in_steps() {
     };
     pipelined(&mut client, &each("SET", 5_000));
     pipelined(&mut client, &each("DEL", 4_999));
-    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    let mut cursor = "0".to_owned();
+    let mut found = Vec::new();
     for _ in 0..50 {
         let reply = client.call(&["SCAN", &cursor]);
         let words: Vec<&str> = reply.split(r"\r\n").collect();

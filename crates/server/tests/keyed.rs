@@ -159,7 +159,8 @@ fn bad_input_is_told_what_is_wrong_and_leaves_nothing() {
 fn keys_and_values_are_any_bytes() {
     let ours = Ours::start();
     let mut client = ours.client();
-    let (key, value) = (&b"\xff\x00 k"[..], &b"\x00\xfe"[..]);
+    let key = &b"\xff\x00 k"[..];
+    let value = &b"\x00\xfe"[..];
     assert_eq!(client.call(&[b"STATE.PUT", &b"s"[..], key, value, b"VERSION", b"1"]), r":1\r\n");
     assert_eq!(
         client.call(&[b"STATE.GET", &b"s"[..], key]),
@@ -212,8 +213,14 @@ fn many_wait(db: &Database, count: u64) {
     let space = db.keyed("s").unwrap();
     space.declare(mainstay::SpaceOptions::default().ordered()).unwrap();
     for piece in (0..count).collect::<Vec<_>>().chunks(50_000) {
-        let put = |version: &u64| StateWrite::put(format!("k{}", version % 100), "v", *version);
-        space.write(piece.iter().map(put).collect()).unwrap();
+        space
+            .write(
+                piece
+                    .iter()
+                    .map(|version| StateWrite::put(format!("k{}", version % 100), "v", *version))
+                    .collect(),
+            )
+            .unwrap();
     }
 }
 
@@ -326,7 +333,8 @@ fn a_space_too_large_for_a_reply_is_sent_elsewhere() {
     assert!(reply.contains("mainstay state snapshot"), "{reply}");
     // A snapshot that was returned can be restored. Two large values together are too much, and a single
     // one of maximal size is allowed.
-    let (two, one) = (ours.db.keyed("two").unwrap(), ours.db.keyed("one").unwrap());
+    let two = ours.db.keyed("two").unwrap();
+    let one = ours.db.keyed("one").unwrap();
     two.put("a", vec![7; 10 << 20], 1).unwrap();
     two.put("b", vec![7; 10 << 20], 1).unwrap();
     one.put("a", vec![7; 16 << 20], 1).unwrap();
@@ -342,7 +350,8 @@ fn many_at_once_in_a_pipeline_are_answered_in_order() {
     let mut client = ours.client();
     let mut all = Vec::new();
     for number in 1..=500 {
-        let (value, version) = (format!("v{number}"), number.to_string());
+        let value = format!("v{number}");
+        let version = number.to_string();
         all.extend(support::encode(&["STATE.PUT", "s", "k", &value, "VERSION", &version]));
         all.extend(support::encode(&["STATE.GET", "s", "k"]));
     }

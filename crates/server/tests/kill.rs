@@ -83,7 +83,9 @@ impl Writer {
 
     /// Returns the state after `done` commands: value and counter of each key of this writer.
     fn state_after(&self, done: u64) -> Vec<Option<(String, u64)>> {
-        let (counted, set, chained) = (done.div_ceil(3), (done + 1) / 3, done / 3);
+        let counted = done.div_ceil(3);
+        let set = (done + 1) / 3;
+        let chained = done / 3;
         let mut state = vec![
             (counted > 0).then(|| (counted.to_string(), counted)),
             (chained > 0).then(|| (format!("link {}", chained - 1), chained)),
@@ -114,7 +116,8 @@ impl Writer {
                 self.id, self.acknowledged, self.sent
             );
         };
-        (self.acknowledged, self.sent) = (done, done);
+        self.acknowledged = done;
+        self.sent = done;
     }
 }
 
@@ -133,7 +136,8 @@ fn write_until(server: &Process, writers: &mut [Writer], enough: u64, end: impl 
     let total = AtomicU64::new(0);
     thread::scope(|scope| {
         for writer in writers {
-            let (mut client, total) = (server.client(), &total);
+            let mut client = server.client();
+            let total = &total;
             scope.spawn(move || writer.run(&mut client, total));
         }
         while total.load(Ordering::Relaxed) < enough {

@@ -160,7 +160,8 @@ fn a_failure_whose_answer_was_lost_stays_one() {
     let mut client = world.client();
     client.line("SESSION.OPEN ID s");
     client.line("SET n text");
-    let (failing, next) = ("SESSION.DO s 1 LOWEST 1 INCR n", "SESSION.DO s 2 LOWEST 1 SET n 5");
+    let failing = "SESSION.DO s 1 LOWEST 1 INCR n";
+    let next = "SESSION.DO s 2 LOWEST 1 SET n 5";
     let world = executed_and_killed(world, &[failing, next], ("GET n", r"$1\r\n5\r\n"));
     let mut client = world.client();
     assert!(client.line(failing).starts_with("-ERR value is not an integer"));
@@ -271,7 +272,8 @@ impl Standing {
 /// Sends a request. Returns the answer and the expected one, or `None` if the connection ended.
 fn over_resp(client: &mut Client, id: u64, number: u64) -> Option<(String, String)> {
     let own = format!("own:{id}");
-    let (session, number_text) = (format!("s:{id}"), number.to_string());
+    let session = format!("s:{id}");
+    let number_text = number.to_string();
     let tail = [session.as_str(), &number_text, "LOWEST", &number_text];
     let lines: Vec<Vec<&str>> = match number % 3 {
         1 => vec![[&["SESSION.DO"], &tail[..], &["INCR", &own]].concat()],

@@ -288,7 +288,8 @@ fn what_the_writer_alone_sees_is_refused_in_txn_and_right_in_exec() {
 }
 
 fn refused(client: &mut Client, line: &str) {
-    let (reply, name) = (client.line(line), name_of(line).to_uppercase());
+    let reply = client.line(line);
+    let name = name_of(line).to_uppercase();
     assert!(reply.starts_with("-ERR ") && reply.contains(&name), "{line}: {reply}");
 }
 

@@ -161,7 +161,8 @@ fn bad_input_to_records_is_told_what_is_wrong() {
 #[test]
 fn records_stand_in_transactions_of_both_kinds() {
     let ours = Ours::start();
-    let (mut one, mut other) = (ours.client(), ours.client());
+    let mut one = ours.client();
+    let mut other = ours.client();
     one.line("SET cell 1");
     for line in [
         "MULTI",
@@ -217,7 +218,8 @@ fn scans_see_what_came_before_them_in_a_pipeline() {
 #[test]
 fn what_is_watched_changes_with_either_kind() {
     let ours = Ours::start();
-    let (mut one, mut other) = (ours.client(), ours.client());
+    let mut one = ours.client();
+    let mut other = ours.client();
     for change in ["HSET a f 1", "HSET a f 2", "EXPIRE a 1000", "HDEL a f", "SET a x"] {
         one.line("WATCH a");
         other.line(change);
@@ -357,7 +359,8 @@ fn indexes_are_declared_listed_explained_and_dropped() {
 /// existed when it was watched and has expired at EXEC has changed.
 #[test]
 fn a_watched_key_that_was_over_already_does_not_change() {
-    let (ours, redis) = (Ours::unswept(), Redis::start());
+    let ours = Ours::unswept();
+    let redis = Redis::start();
     let sweep = || assert!(ours.db.sweep().is_ok());
     for make in ["HSET k f 1", "SET k 1"] {
         let run = |watching: &mut Client, other: &mut Client, swept: &dyn Fn()| {

@@ -88,7 +88,9 @@ impl Dice {
 
     /// Returns a command on hashes. It uses the same keys as the commands on strings.
     fn hash_words(&mut self) -> Vec<&'static str> {
-        let (key, field, other) = (self.key(), self.field(), self.field());
+        let key = self.key();
+        let field = self.field();
+        let other = self.field();
         match self.roll(24) {
             0..=4 => vec!["HSET", key, field, self.value()],
             5 => vec!["HSET", key, field, self.value(), other, self.value()],
@@ -125,7 +127,8 @@ impl Dice {
     }
 
     fn words(&mut self) -> Vec<&'static str> {
-        let (key, other) = (self.key(), self.key());
+        let key = self.key();
+        let other = self.key();
         match self.roll(66) {
             44.. => self.hash_words(),
             0..=4 => vec!["SET", key, self.value()],
@@ -220,7 +223,8 @@ struct Pair {
 
 impl Pair {
     fn both(&mut self, words: &[String], so_far: &[Vec<String>]) {
-        let (theirs, ours) = (self.redis.call(words), self.ours.call(words));
+        let theirs = self.redis.call(words);
+        let ours = self.ours.call(words);
         assert!(alike(words, &ours, &theirs), "{ours} {theirs}: {words:?} after {so_far:?}");
     }
 
@@ -232,7 +236,8 @@ impl Pair {
 
 #[test]
 fn random_programs_are_answered_alike() {
-    let (redis, ours) = (Redis::start(), Ours::start());
+    let redis = Redis::start();
+    let ours = Ours::start();
     let mut pair = Pair { redis: redis.client(), ours: ours.client() };
     for seed in 1..=PROGRAMS {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -249,7 +254,8 @@ fn random_programs_are_answered_alike() {
 #[test]
 fn random_transactions_are_answered_alike() {
     // A sweep would change watched keys, even if it only removed expired ones.
-    let (redis, ours) = (Redis::start(), Ours::unswept());
+    let redis = Redis::start();
+    let ours = Ours::unswept();
     let mut one = Pair { redis: redis.client(), ours: ours.client() };
     let mut other = Pair { redis: redis.client(), ours: ours.client() };
     for seed in 1..=PROGRAMS / 2 {
@@ -275,7 +281,8 @@ fn random_transactions_are_answered_alike() {
                 so_far.push(words);
             }
             if dice.roll(5) == 0 {
-                let (key, value) = (dice.key().to_owned(), dice.value().to_owned());
+                let key = dice.key().to_owned();
+                let value = dice.value().to_owned();
                 let words = match dice.roll(3) {
                     0 => vec!["HSET".to_owned(), key, dice.field().to_owned(), value],
                     _ => vec!["SET".to_owned(), key, value],
@@ -291,7 +298,8 @@ fn random_transactions_are_answered_alike() {
 
 #[test]
 fn pipelines_are_answered_in_order_and_see_their_own_writes() {
-    let (redis, ours) = (Redis::start(), Ours::start());
+    let redis = Redis::start();
+    let ours = Ours::start();
     let mut pair = Pair { redis: redis.client(), ours: ours.client() };
     for seed in 1..=60_u64 {
         let mut dice = Dice(seed.wrapping_mul(0xa24b_aed4_963e_e407));
@@ -301,7 +309,8 @@ fn pipelines_are_answered_in_order_and_see_their_own_writes() {
         pair.redis.send_bytes(&bytes);
         pair.ours.send_bytes(&bytes);
         for (place, words) in steps.iter().enumerate() {
-            let (theirs, ours) = (pair.redis.receive(), pair.ours.receive());
+            let theirs = pair.redis.receive();
+            let ours = pair.ours.receive();
             let before = &steps[..place];
             assert!(alike(words, &ours, &theirs), "{ours} {theirs}: {words:?} after {before:?}");
         }
@@ -311,13 +320,16 @@ fn pipelines_are_answered_in_order_and_see_their_own_writes() {
 /// A hash so large that Redis returns it in pieces.
 #[test]
 fn a_scan_of_a_hash_gives_every_field_once() {
-    let (redis, ours) = (Redis::start(), Ours::start());
+    let redis = Redis::start();
+    let ours = Ours::start();
     let mut all = Vec::new();
     for client in [&mut redis.client(), &mut ours.client()] {
         for i in 0..600 {
             client.call(&["HSET", "h", &format!("field {i}"), "x"]);
         }
-        let (mut cursor, mut fields, mut pieces) = ("0".to_owned(), Vec::new(), 0);
+        let mut cursor = "0".to_owned();
+        let mut fields = Vec::new();
+        let mut pieces = 0;
         loop {
             let reply = client.call(&["HSCAN", "h", &cursor, "COUNT", "20", "MATCH", "field *"]);
             let mut parts: Vec<String> = reply.split(r"\r\n").map(str::to_owned).collect();
@@ -340,7 +352,8 @@ fn a_scan_of_a_hash_gives_every_field_once() {
 /// The same in RESP3, where hashes are maps.
 #[test]
 fn hashes_look_alike_in_resp3() {
-    let (redis, ours) = (Redis::start(), Ours::start());
+    let redis = Redis::start();
+    let ours = Ours::start();
     let mut pair = Pair { redis: redis.client(), ours: ours.client() };
     for client in [&mut pair.redis, &mut pair.ours] {
         client.line("HELLO 3");
@@ -378,7 +391,8 @@ fn hashes_look_alike_in_resp3() {
 
 #[test]
 fn a_scan_gives_every_name_once() {
-    let (redis, ours) = (Redis::start(), Ours::start());
+    let redis = Redis::start();
+    let ours = Ours::start();
     let mut all = Vec::new();
     for client in [&mut redis.client(), &mut ours.client()] {
         for i in 0..257 {
@@ -387,7 +401,8 @@ fn a_scan_gives_every_name_once() {
                 _ => client.call(&["SET", &format!("name {i}"), "x"]),
             };
         }
-        let (mut cursor, mut names) = ("0".to_owned(), Vec::new());
+        let mut cursor = "0".to_owned();
+        let mut names = Vec::new();
         loop {
             let reply = client.call(&["SCAN", &cursor, "COUNT", "20", "MATCH", "name *"]);
             let mut parts: Vec<String> = reply.split(r"\r\n").map(str::to_owned).collect();

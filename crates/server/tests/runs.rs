@@ -228,7 +228,8 @@ fn the_outbox_answers_as_written_down() {
 #[test]
 fn a_message_comes_with_a_new_event_alone() {
     let paid = r#"RUN.BATCH r [{"eventType":"Paid","planVersion":"1","message":{"subject":"t","payload":{"n":1}}}]"#;
-    let (paid, more) = (paid.to_owned(), r#"RUN.APPEND r T {} PLAN 1 MORE {"message":1}"#);
+    let paid = paid.to_owned();
+    let more = r#"RUN.APPEND r T {} PLAN 1 MORE {"message":1}"#;
     let ours = Ours::start();
     let mut client = ours.client();
     for _ in 0..2 {
@@ -376,7 +377,8 @@ fn a_follower_sees_every_event_once_and_in_order() {
             db.runs().append(note(number)).unwrap();
         }
     });
-    let (mut client, mut seen) = (ours.client(), 0);
+    let mut client = ours.client();
+    let mut seen = 0;
     while seen < 200 {
         let line = format!("RUN.TAIL r AFTER {seen} LIMIT 7 WAIT 60000");
         let reply = bare(&client.line(&line));

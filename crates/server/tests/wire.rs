@@ -48,7 +48,8 @@ fn cells_answer_as_written_down() {
 #[test]
 fn branches_tags_and_merges_answer_as_written_down() {
     let ours = Ours::start();
-    let (mut main, mut side) = (ours.client(), ours.client());
+    let mut main = ours.client();
+    let mut side = ours.client();
     main.line("SET a 1");
     assert_eq!(main.line("BRANCH.FORK side"), r":1\r\n");
     assert!(main.line("BRANCH.FORK side").starts_with("-EXISTS "));
@@ -84,7 +85,8 @@ fn branches_tags_and_merges_answer_as_written_down() {
 #[test]
 fn a_transaction_sees_its_own_writes_and_loses_to_who_was_first() {
     let ours = Ours::start();
-    let (mut one, mut other) = (ours.client(), ours.client());
+    let mut one = ours.client();
+    let mut other = ours.client();
     assert!(one.line("TXN.COMMIT").starts_with("-ERR no transaction is open"));
     assert_eq!(one.line("TXN.BEGIN"), r"+OK\r\n");
     assert!(one.line("TXN.BEGIN").starts_with("-ERR "));
@@ -139,7 +141,9 @@ fn reads_inside_multi_see_what_came_before_them() {
 fn changes_are_read_waited_for_and_pushed() {
     // The feed delivers only durable changes.
     let ours = Ours::with(Settings::default());
-    let (mut writer, mut reader, mut watcher) = (ours.client(), ours.client(), ours.client());
+    let mut writer = ours.client();
+    let mut reader = ours.client();
+    let mut watcher = ours.client();
     writer.line("MSET a 1 b 2");
     let read = reader.line("FEED.READ LIMIT 1");
     assert!(read.starts_with(r"*2\r\n*6\r\n:1\r\n"), "a transaction is never cut: {read}");
@@ -318,7 +322,8 @@ fn the_connection_commands_answer_as_clients_expect() {
 #[test]
 fn more_connections_than_allowed_are_told_so() {
     let ours = Ours::with(Settings { connections: 2, ..Settings::default() });
-    let (mut one, mut two) = (ours.client(), ours.client());
+    let mut one = ours.client();
+    let mut two = ours.client();
     assert_eq!((one.line("PING"), two.line("PING")), (r"+PONG\r\n".into(), r"+PONG\r\n".into()));
     let mut three = ours.client();
     assert_eq!(
@@ -361,7 +366,8 @@ fn answers_too_large_together_are_refused() {
 #[test]
 fn what_is_unfinished_or_unread_has_a_limit() {
     let ours = Ours::with(Settings { held_bytes: 4 << 20, ..Settings::default() });
-    let (mut busy, mut greedy) = (ours.client(), ours.client());
+    let mut busy = ours.client();
+    let mut greedy = ours.client();
     greedy.send_or_end(b"*2\r\n$3\r\nGET\r\n$16000000\r\n");
     greedy.send_or_end(&[b'x'; 8 << 20]);
     assert!(greedy.receive_or_end().is_none_or(|reply| reply.starts_with("-UNAVAILABLE ")));
@@ -380,7 +386,8 @@ fn what_is_unfinished_or_unread_has_a_limit() {
 #[test]
 fn a_long_pipeline_of_transactions_holds_up_nobody() {
     let ours = Ours::with(Settings { loops: 1, ..Settings::default() });
-    let (mut busy, mut other) = (ours.client(), ours.client());
+    let mut busy = ours.client();
+    let mut other = ours.client();
     let one = [encode(&["MULTI"]), encode(&["SET", "a", "1"]), encode(&["EXEC"])].concat();
     let all = [one.repeat(3_000), encode(&["SET", "last", "1"])].concat();
     let sender = std::thread::spawn(move || {
@@ -435,7 +442,8 @@ fn http_is_turned_away() {
 #[test]
 fn only_so_many_read_the_feed() {
     let ours = Ours::with(Settings { feed_readers: 2, ..Settings::default() });
-    let (mut one, mut two) = (ours.client(), ours.client());
+    let mut one = ours.client();
+    let mut two = ours.client();
     for client in [&mut one, &mut two] {
         client.line("HELLO 3");
         assert_eq!(client.line("FEED.WATCH"), r"+OK\r\n");
@@ -480,7 +488,9 @@ fn bulk(answer: impl serde::Serialize) -> String {
 fn frames_behind_a_write_see_it() {
     let ours = Ours::with(Settings::default());
     let mut client = ours.client();
-    let (branch, at, name) = (String::from("main"), At::Latest, Name::new("a").unwrap());
+    let branch = String::from("main");
+    let at = At::Latest;
+    let name = Name::new("a").unwrap();
     let set = Transaction::new().step(CellCommand::set(name.clone(), 7));
     let write = encode(&[b"WIRE.EXECUTE", &*wire::encode(&set).unwrap()]);
     let mut behind = |command: &str, frame: mainstay::Result<Vec<u8>>| {

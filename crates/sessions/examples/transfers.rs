@@ -92,14 +92,17 @@ fn client_name(client: usize) -> String {
 /// One atomic transfer: two accounts, a record, an event, an outbox message, and a letter to the next
 /// client.
 fn transfer(client: usize, id: usize) -> Result<Transaction> {
-    let (from, to, amount) = (account(id), account(id * 7 + 3), (id % 9 + 1) as i64);
+    let from = account(id);
+    let to = account(id * 7 + 3);
+    let amount = (id % 9 + 1) as i64;
     let add = |name: &str, by: i64| -> Result<CellCommand> {
         Ok(CellCommand::Incr { name: Name::new(name)?, by: by.into() })
     };
     let fields = Fields::of([("from", &*from), ("to", &*to), ("amount", &*amount.to_string())])?;
     let record = RecordWrite::of(&format!("transfer/{id:05}"), &fields, None)?;
     let event = Box::new(NewEvent::new("ledger", "Transferred").with_key(&id.to_string()));
-    let (subject, payload) = ("transfers".to_owned(), id.to_string().into_bytes());
+    let subject = "transfers".to_owned();
+    let payload = id.to_string().into_bytes();
     let letter = SessionCommand::Send {
         session: Name::new(&client_name(client + 1))?,
         payload: payload.clone(),
@@ -118,8 +121,9 @@ fn transfer(client: usize, id: usize) -> Result<Transaction> {
 fn in_threads(work: impl Fn(usize, usize) -> Result<()> + Sync) -> Result<()> {
     thread::scope(|scope| {
         let work = &work;
-        let one = |number| scope.spawn(move || work_of(number, work));
-        let threads: Vec<_> = (0..CLIENTS * THREADS).map(one).collect();
+        let threads: Vec<_> = (0..CLIENTS * THREADS)
+            .map(|number| scope.spawn(move || work_of(number, work)))
+            .collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| panicked())?)
     })
 }
@@ -154,8 +158,9 @@ fn with_sessions(bank: &Arc<Bank>, way: &Arc<Faulty>) -> Result<Figures> {
     let settings =
         Settings { first_pause, longest_pause: Duration::from_millis(2), ..Settings::default() };
     let client = Client::with(way.clone(), settings)?;
-    let open = |number| client.open(SessionOptions::new().name(&client_name(number)));
-    let sessions = (0..CLIENTS).map(open).collect::<Result<Vec<Session>>>()?;
+    let sessions = (0..CLIENTS)
+        .map(|number| client.open(SessionOptions::new().name(&client_name(number))))
+        .collect::<Result<Vec<Session>>>()?;
     let listen = |(number, session): (usize, &Session)| {
         let bank = bank.clone();
         session.listen(move |letter| bank.handle(number, letter))
@@ -233,11 +238,10 @@ fn check(bank: &Bank) -> Result<()> {
         letters.iter().zip(1..).all(|(letter, number)| letter.number == number)
     });
     let exact = counts.iter().all(|(_, count)| *count == ALL as u64);
-    match exact && in_order && total == ACCOUNTS as i64 * EACH {
-        true => {
-            println!("\nEverything happened exactly once.");
-            Ok(())
-        }
-        false => Err(Error::new(Code::CorruptData, "something is missing, or there twice")),
+    if exact && in_order && total == ACCOUNTS as i64 * EACH {
+        println!("\nEverything happened exactly once.");
+        Ok(())
+    } else {
+        Err(Error::new(Code::CorruptData, "something is missing, or there twice"))
     }
 }

@@ -178,7 +178,8 @@ impl Core {
     /// First tries to end the epoch `expected`.
     async fn take(&self, expected: Stamp, deadline: Deadline) -> Result<Taken> {
         // Independent of the settings' seed, because two clients may use the same seed.
-        let (nonce, mut over) = (self.means.runtime.unique(), expected);
+        let nonce = self.means.runtime.unique();
+        let mut over = expected;
         loop {
             let mut opening = self.opening.clone();
             if let SessionCommand::Open { hold, .. } = &mut opening {
@@ -267,7 +268,8 @@ impl Core {
 
     /// Pauses before the next attempt. Returns false if no time is left for one.
     pub async fn rest(&self, pauses: &mut Pauses<'_>, deadline: Deadline) -> bool {
-        let (pause, left) = (pauses.next(), self.left(deadline));
+        let pause = pauses.next();
+        let left = self.left(deadline);
         if left.is_zero() {
             return false;
         }
@@ -277,8 +279,9 @@ impl Core {
 
     /// The time left until a deadline.
     pub fn left(&self, deadline: Deadline) -> Duration {
-        let left = |until: u64| Duration::from_micros(until.saturating_sub(self.now_us()));
-        deadline.0.map_or(Duration::MAX, left)
+        deadline.0.map_or(Duration::MAX, |until| {
+            Duration::from_micros(until.saturating_sub(self.now_us()))
+        })
     }
 
     /// Records that the database has received a message sent at `sent_us`.
@@ -361,7 +364,8 @@ struct Opening<'a> {
 impl Opening<'_> {
     /// Completes the opening. Returns the resumed requests.
     fn done(self, taken: Taken, left: Option<Left>, sent_us: u64) -> Vec<Arc<Asked>> {
-        let (core, info) = (self.core, &taken.info);
+        let core = self.core;
+        let info = &taken.info;
         let mut state = core.state.lock();
         let acknowledged = info.last_sent.saturating_sub(info.pending);
         // Letter numbers belong to one session. The next session may reuse them if the database has
@@ -389,10 +393,8 @@ impl State {
     /// Takes over earlier requests. If another client has owned the session since, or it is gone, their
     /// numbers may belong to other requests. Then their outcome is unknown, and they are not sent.
     fn take_in(&mut self, goes_on: bool, left: Left) -> Vec<Arc<Asked>> {
-        let (generation, epoch) = match goes_on {
-            true => (self.generation, self.epoch),
-            false => (self.generation - 1, left.epoch),
-        };
+        let (generation, epoch) =
+            if goes_on { (self.generation, self.epoch) } else { (self.generation - 1, left.epoch) };
         let before = |(number, transaction): (u64, Transaction)| {
             let asked = Arc::new(Asked::new(number, generation, epoch, transaction));
             // It may have been sent before the crash.

@@ -243,8 +243,14 @@ impl Listening<'_> {
         let SessionAnswer::Pending { requests, more } = of_session(answer)? else {
             return Err(failure::unexpected());
         };
-        let letter = |(number, payload): (u64, Vec<u8>)| Letter { number, payload: payload.into() };
-        Ok((opened, requests.into_iter().map(letter).collect(), more))
+        Ok((
+            opened,
+            requests
+                .into_iter()
+                .map(|(number, payload)| Letter { number, payload: payload.into() })
+                .collect(),
+            more,
+        ))
     }
 
     /// Acknowledges the handled letters, unless the database already knows.
@@ -258,7 +264,8 @@ impl Listening<'_> {
         if upto <= known {
             return Ok(());
         }
-        let (session, sent_us) = (core.name.clone(), core.now_us());
+        let session = core.name.clone();
+        let sent_us = core.now_us();
         self.ask(SessionCommand::Acknowledge { session, upto, epoch }, generation).await?;
         let mut state = core.state.lock();
         if state.generation == generation {

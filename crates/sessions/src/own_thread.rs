@@ -46,7 +46,9 @@ struct Work {
 impl OwnThread {
     /// Starts the thread.
     pub fn start() -> Result<Arc<OwnThread>> {
-        let (clock, work, wake) = (SystemClock::new(), Mutex::default(), Condvar::new());
+        let clock = SystemClock::new();
+        let work = Mutex::default();
+        let wake = Condvar::new();
         let shared = Arc::new(Shared { clock, work, wake });
         let own = shared.clone();
         let thread = std::thread::Builder::new().name("mainstay-sessions".to_owned());
@@ -66,7 +68,8 @@ impl Runtime for OwnThread {
     }
 
     fn spawn(&self, task: Task) {
-        let (future, shared) = (Mutex::new(Some(task)), Arc::downgrade(&self.shared));
+        let future = Mutex::new(Some(task));
+        let shared = Arc::downgrade(&self.shared);
         Arc::new(Errand { future, is_queued: AtomicBool::new(false), shared }).wake();
     }
 }
@@ -244,7 +247,8 @@ mod tests {
         let runtime = OwnThread::start().unwrap();
         let (tell, told) = channel();
         for ms in [30, 10, 20] {
-            let (nap, tell) = (runtime.sleep(Duration::from_millis(ms)), tell.clone());
+            let nap = runtime.sleep(Duration::from_millis(ms));
+            let tell = tell.clone();
             runtime.spawn(Box::pin(async move {
                 nap.await;
                 tell.send(ms).unwrap();
@@ -263,7 +267,8 @@ mod tests {
     #[test]
     fn tasks_end_with_the_last_handle() {
         let runtime = OwnThread::start().unwrap();
-        let (held, nap) = (Arc::new(()), runtime.sleep(Duration::from_secs(3600)));
+        let held = Arc::new(());
+        let nap = runtime.sleep(Duration::from_secs(3600));
         let mine = held.clone();
         runtime.spawn(Box::pin(async move {
             nap.await;

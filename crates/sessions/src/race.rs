@@ -16,7 +16,8 @@ pub(crate) async fn race<A, B>(
     this: impl Future<Output = A>,
     that: impl Future<Output = B>,
 ) -> First<A, B> {
-    let (mut this, mut that) = (pin!(this), pin!(that));
+    let mut this = pin!(this);
+    let mut that = pin!(that);
     poll_fn(|context| match this.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(First::This(done)),
         Poll::Pending => that.as_mut().poll(context).map(First::That),

@@ -55,7 +55,8 @@ impl Core {
         if !state.window.make_room() {
             return Ok(None);
         }
-        let (generation, epoch) = (state.generation, state.epoch);
+        let generation = state.generation;
+        let epoch = state.epoch;
         count(&self.tally.requests);
         Ok(Some(state.window.put(generation, epoch, transaction.take().unwrap_or_default())))
     }
@@ -79,7 +80,8 @@ impl Core {
             return Err(failure::waited_for(asked.number));
         }
         let _awaited = Awaited(asked);
-        let (mut asked, mut pauses) = (asked.clone(), self.pauses());
+        let mut asked = asked.clone();
+        let mut pauses = self.pauses();
         loop {
             if let Some(answer) = self.send(&asked, deadline).await {
                 return answer;
@@ -115,21 +117,20 @@ impl Core {
         if state.generation != asked.generation || state.standing != Standing::Live {
             state.window.settle_in(asked);
             count(&self.tally.given_up);
-            return Err(match state.standing == Standing::Closed {
-                true => self.closed_before(asked),
-                false => self.gone_before(asked, failure::expired(&self.name)),
+            return Err(if state.standing == Standing::Closed {
+                self.closed_before(asked)
+            } else {
+                self.gone_before(asked, failure::expired(&self.name))
             });
         }
         if state.window.get(asked.number).is_none() {
-            return Err(match asked.may_be_done() {
-                true => failure::given_up(asked.number),
-                false => failure::not_pending(asked.number),
+            return Err(if asked.may_be_done() {
+                failure::given_up(asked.number)
+            } else {
+                failure::not_pending(asked.number)
             });
         }
-        Ok(match self.has(Planted::LowestTooHigh) {
-            true => asked.number,
-            false => state.window.lowest(),
-        })
+        Ok(if self.has(Planted::LowestTooHigh) { asked.number } else { state.window.lowest() })
     }
 
     /// Evaluates the result of an attempt. Returns `None` if another one is needed.
@@ -191,17 +192,19 @@ impl Core {
 
     /// The error for a request whose session is gone.
     fn gone_before(&self, asked: &Asked, expired: Error) -> Error {
-        match asked.may_be_done() && !self.has(Planted::AlwaysExpired) {
-            true => failure::lost_with_session(asked.number, &self.name),
-            false => expired,
+        if asked.may_be_done() && !self.has(Planted::AlwaysExpired) {
+            failure::lost_with_session(asked.number, &self.name)
+        } else {
+            expired
         }
     }
 
     /// The error for a request whose session was closed by its client.
     fn closed_before(&self, asked: &Asked) -> Error {
-        match asked.may_be_done() {
-            true => failure::lost_with_session(asked.number, &self.name),
-            false => failure::closed(&self.name),
+        if asked.may_be_done() {
+            failure::lost_with_session(asked.number, &self.name)
+        } else {
+            failure::closed(&self.name)
         }
     }
 
@@ -328,8 +331,13 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let is_known = |known: &Arc<Asked>| Arc::ptr_eq(known, &self.asked);
-        let is_open = self.core.state.lock().window.get(self.asked.number).is_some_and(is_known);
+        let is_open = self
+            .core
+            .state
+            .lock()
+            .window
+            .get(self.asked.number)
+            .is_some_and(|known| Arc::ptr_eq(known, &self.asked));
         if is_open {
             self.core.give_up(self.asked.number);
         }

@@ -139,18 +139,21 @@ impl Session {
         &self,
         mut handle: impl FnMut(Letter) -> Result<()> + Send + 'static,
     ) -> Result<Listener> {
-        let (core, stop) = (self.0.clone(), Stop::default());
+        let core = self.0.clone();
+        let stop = Stop::default();
         core.begin_listening()?;
-        let (own, stopping) = (core.clone(), stop.clone());
+        let own = core.clone();
+        let stopping = stop.clone();
         let thread = std::thread::Builder::new().name("mainstay-letters".to_owned());
         let handle = move |letter| std::future::ready(handle(letter));
         let end = Arc::<Mutex<Option<Error>>>::default();
         let ended = end.clone();
-        let listening = move || *ended.lock() = wait(own.listen(&stopping, handle)).err();
-        let thread = thread.spawn(listening).map_err(|error| {
-            core.state.lock().is_listening = false;
-            failure::no_thread(&error)
-        })?;
+        let thread = thread
+            .spawn(move || *ended.lock() = wait(own.listen(&stopping, handle)).err())
+            .map_err(|error| {
+                core.state.lock().is_listening = false;
+                failure::no_thread(&error)
+            })?;
         Ok(Listener { core, stop, end, thread: Some(thread) })
     }
 

@@ -247,7 +247,8 @@ impl Transport for Inline {
 
     fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
         Box::pin(async move {
-            let (contract, key) = (Some(Contract::Sessions), Some(session.as_str().to_owned()));
+            let contract = Some(Contract::Sessions);
+            let key = Some(session.as_str().to_owned());
             let filter = Filter { contract, key, ..Filter::default() };
             let feed = self.db.watch(filter, self.db.revision())?;
             Ok(Box::new(Bell { feed, listening: self.listening.clone() }) as Box<dyn Doorbell>)

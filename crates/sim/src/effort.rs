@@ -17,9 +17,10 @@ pub const ENOUGH: &str = "this is far enough";
 /// Counts one cut, failure, flip or round. An error ends the check.
 pub fn step() -> Outcome<()> {
     // SeqCst for simplicity: only the counts matter, and no other data is published through them.
-    match TAKEN.fetch_add(1, Ordering::SeqCst) < LIMIT.load(Ordering::SeqCst) {
-        true => Ok(()),
-        false => Err(ENOUGH.to_owned()),
+    if TAKEN.fetch_add(1, Ordering::SeqCst) < LIMIT.load(Ordering::SeqCst) {
+        Ok(())
+    } else {
+        Err(ENOUGH.to_owned())
     }
 }
 

@@ -38,7 +38,8 @@ impl<P: Fn(&Path, &Said, &dyn Fn(&str)), V: Fn(&Path, &Said)> Subject<P, V> {
     /// Looks at what is left of it when power fails, at each boundary, in each way; gives how often.
     fn cut_all(&self, recording: &Recording) -> usize {
         let mut platter = recording.start.platter();
-        let (mut at, mut cuts) = (0, 0);
+        let mut at = 0;
+        let mut cuts = 0;
         for cut in recording.boundaries() {
             recording.events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
@@ -194,7 +195,8 @@ fn what_a_sink_has_prepared_and_committed_is_there() {
     let place = |root: &Path| root.join("srv/sinks/of/jobs");
     let perform = |root: &Path, said: &Said, say: &dyn Fn(&str)| {
         let mut sink = FileSink::<String>::new("out", place(root));
-        let (before, mut position) = (said.last("checkpoint"), said.last("prepared"));
+        let before = said.last("checkpoint");
+        let mut position = said.last("prepared");
         assert_eq!(sink.open(position).unwrap(), Opened::Ready);
         for checkpoint in before..=4 {
             if checkpoint > before {

@@ -61,9 +61,10 @@ fn run() -> Result<()> {
     show(&counted);
     let expected = recount(&text)?;
     let total: u64 = counted.values().sum();
-    match counted == expected {
-        true => println!("{total} words: exactly what a plain count of the file says"),
-        false => return Err(Error::new(Code::CorruptData, "the counts are wrong")),
+    if counted == expected {
+        println!("{total} words: exactly what a plain count of the file says")
+    } else {
+        return Err(Error::new(Code::CorruptData, "the counts are wrong"));
     }
     println!("start it again and it has nothing to do; with --fresh it begins from the beginning");
     Ok(())
@@ -95,7 +96,8 @@ fn work(worker: &mut Counting, length: u64) -> Result<()> {
     let style = "{bar:40} {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}  {msg}";
     let bar = ProgressBar::new(length)
         .with_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));
-    let (clock, mut last_us) = (SystemClock::new(), 0);
+    let clock = SystemClock::new();
+    let mut last_us = 0;
     loop {
         let progress = worker.step()?;
         let now_us = clock.monotonic_us();
@@ -156,7 +158,8 @@ fn generate(path: &Path, lines: u64) -> Result<()> {
     }
     let part = path.with_extension("part");
     let written = File::create(&part).and_then(|file| {
-        let (mut out, mut random) = (BufWriter::new(file), 0x9e37_79b9_7f4a_7c15_u64);
+        let mut out = BufWriter::new(file);
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         for line in 0..lines {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(line | 1);
             let draw = |shift: u32| WORDS[(random >> shift) as usize % WORDS.len()];

@@ -178,9 +178,10 @@ pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
 
 /// The final stage of a checkpoint whose coordinator died: committed if its manifest exists.
 fn ended(checkpoints: &Checkpoints, order: &Order) -> Result<Stage> {
-    Ok(match checkpoints.is_committed(order.checkpoint, order.epoch)? {
-        true => Stage::Committed,
-        false => Stage::Aborted { why: "its coordinator ended".to_owned() },
+    Ok(if checkpoints.is_committed(order.checkpoint, order.epoch)? {
+        Stage::Committed
+    } else {
+        Stage::Aborted { why: "its coordinator ended".to_owned() }
     })
 }
 
@@ -199,7 +200,8 @@ mod tests {
         let board = Board::new(Database::memory().unwrap(), "job").unwrap();
         let shelf = Shelf::directory(directory).unwrap();
         let checkpoints = Checkpoints::open(shelf, Job::new("job", "counts")).unwrap();
-        let (patience_ms, stage) = (None, Stage::Committing);
+        let patience_ms = None;
+        let stage = Stage::Committing;
         let order = Order { checkpoint: 1, epoch: 0, shards: 2, patience_ms, stage };
         board.give(&order, None).unwrap();
         (board, checkpoints)

@@ -53,7 +53,8 @@ pub struct Job {
 impl Job {
     /// A job with one operator and the default number of key groups.
     pub fn new(name: &str, operator: &str) -> Job {
-        let (name, operator) = (name.to_owned(), operator.to_owned());
+        let name = name.to_owned();
+        let operator = operator.to_owned();
         Job { name, operator, groups: mainstay_model::GROUPS_DEFAULT }
     }
 }
@@ -110,7 +111,8 @@ impl Checkpoints {
             );
             return Err(Error::new(Code::InvalidName, message));
         }
-        let (kept, changes) = (KEPT_DEFAULT, CHANGES_DEFAULT);
+        let kept = KEPT_DEFAULT;
+        let changes = CHANGES_DEFAULT;
         Ok(Checkpoints { shelf, job, kept, changes, back_to: None })
     }
 
@@ -296,14 +298,17 @@ impl Checkpoints {
         let name = self.data_name(checkpoint, shard);
         let taken = self.shelf.put(&name, |out| state.snapshot_since(mark, out))?;
         let file = FilePart::new(name, taken.is_full, &taken.summary);
-        let (mut files, mut positions) = (Vec::new(), Default::default());
+        let mut files = Vec::new();
+        let mut positions = Default::default();
         if let (false, Some(before)) = (taken.is_full, since) {
-            (files, positions) = (before.files.clone(), before.positions.clone());
+            files = before.files.clone();
+            positions = before.positions.clone();
         }
         files.push(file);
         positions.extend(taken.summary.positions);
         let versions = state.info()?.and_then(|info| info.options.versions).map(VersionName::from);
-        let (first_group, end_group) = (groups.start, groups.end);
+        let first_group = groups.start;
+        let end_group = groups.end;
         let part = ShardPart {
             shard,
             first_group,
@@ -360,7 +365,8 @@ impl Checkpoints {
 
     /// Takes the operator, the key groups and the number of kept checkpoints from a manifest.
     fn like(self, manifest: Manifest) -> Result<Checkpoints> {
-        let (operator, groups) = (manifest.operator.clone(), manifest.groups);
+        let operator = manifest.operator.clone();
+        let groups = manifest.groups;
         let all = Checkpoints { job: Job { operator, groups, ..self.job }, ..self };
         all.check_own(&manifest)?;
         // A manifest without the number was written by an older version, so remove none of its checkpoints.
@@ -430,9 +436,10 @@ impl Checkpoints {
             return Err(lost(file, "it is not there"));
         };
         let stream = Stream::new(from).map_err(|error| lost(file, &error.to_string()))?;
-        match stream.head().changes != file.full {
-            true => Ok(stream),
-            false => Err(lost(file, "it is another file")),
+        if stream.head().changes != file.full {
+            Ok(stream)
+        } else {
+            Err(lost(file, "it is another file"))
         }
     }
 

@@ -155,7 +155,8 @@ impl<O: Serialize> Serialize for Output<O> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let text = std::str::from_utf8(&self.key).ok().map(str::to_owned);
         let key_hex = text.is_none().then(|| to_hex(&self.key));
-        let (version, value) = (self.version.to_string(), &self.value);
+        let version = self.version.to_string();
+        let value = &self.value;
         let written =
             Written { id: self.id, key: text, key_hex, version, ordinal: self.ordinal, value };
         written.serialize(serializer)

@@ -229,11 +229,13 @@ impl<P: Operator> Pipeline<P> {
         let own = items.iter().filter(|item| self.owns(&item.key));
         working.load(own.map(|item| &item.key[..]))?;
         for (done, item) in items.iter().enumerate() {
-            let taken = match self.owns(&item.key) {
-                true => self.runner.take(item, &mut working, &mut self.outlet),
+            let taken = if self.owns(&item.key) {
+                self.runner.take(item, &mut working, &mut self.outlet)
+            } else if item.position <= self.read[item.source] {
                 // An item of another shard that is read again has no state here; its position identifies it.
-                false if item.position <= self.read[item.source] => Ok(Taken::Passed),
-                false => self.runner.pass(item, &mut working, &mut self.outlet),
+                Ok(Taken::Passed)
+            } else {
+                self.runner.pass(item, &mut working, &mut self.outlet)
             };
             let taken = taken.and_then(|taken| self.check_taken(item, taken));
             progress.count(taken.map_err(|error| Failed { error, done })?);

@@ -35,9 +35,10 @@ pub(crate) fn sink(name: &str) -> String {
 
 /// The position of a shard's outputs in a space that shards may share.
 pub(crate) fn sink_of(name: &str, share: Share) -> String {
-    match share == Share::default() {
-        true => sink(name),
-        false => format!("{}/{}/{}", sink(name), share.epoch, share.shard),
+    if share == Share::default() {
+        sink(name)
+    } else {
+        format!("{}/{}/{}", sink(name), share.epoch, share.shard)
     }
 }
 

@@ -245,7 +245,9 @@ impl<P: Operator> Runner<P> {
 
     #[cold]
     fn at(&self, item: &Keyed<P::Item>, error: &Error) -> Error {
-        let (name, key, time) = (self.operator.name(), item.key.escape_ascii(), item.time);
+        let name = self.operator.name();
+        let key = item.key.escape_ascii();
+        let time = item.time;
         within(format_args!("operator `{name}`, key {key}, time {time}"), error)
     }
 }

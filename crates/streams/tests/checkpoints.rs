@@ -285,7 +285,8 @@ fn what_a_crash_left_half_written_goes_with_later_ones() {
     change(&space, 1);
     checkpoints.take(&space).unwrap();
     let job = directory.path().join("job");
-    let (old, live) = (format!("{:020}-0-0a.part", 1), format!("{:020}-0-0b.part", 3));
+    let old = format!("{:020}-0-0a.part", 1);
+    let live = format!("{:020}-0-0b.part", 3);
     let left = [
         job.join("data").join(&old),
         job.join("manifests").join(format!("{:020}.77.part", 1)),

@@ -58,8 +58,10 @@ impl Source for Words {
         if self.next == self.items {
             return Ok(None);
         }
-        let (at, position) = (self.next, self.next + 1);
-        (self.next, self.given) = (position, self.given + 1);
+        let at = self.next;
+        let position = self.next + 1;
+        self.next = position;
+        self.given += 1;
         let time = match self.arrival {
             None => LogicalTime::new(0, at),
             Some(start) => LogicalTime::new(start, self.given),
@@ -88,13 +90,16 @@ fn work(directory: &Path, items: u64, on_arrival: bool, mut said: impl FnMut()) 
     let state = Arc::new(db.keyed("counts").unwrap().durability(Durability::Memory));
     let shelf = Shelf::directory(directory.join("checkpoints")).unwrap();
     let checkpoints = Checkpoints::open(shelf, Job::new("words", "counts")).unwrap().keep(3);
-    let key = |word: &u64| format!("word-{word:04}");
-    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, word: &u64, _| {
-        let count = count.unwrap_or(0) + 1;
-        // Some keys are deleted and created again, so their versions must be remembered.
-        let state = (!count.is_multiple_of(50)).then_some(count);
-        Ok((state, vec![format!("{word} {count}")]))
-    });
+    let counts = StatefulOperator::new(
+        "counts",
+        |word| format!("word-{word:04}"),
+        |count: Option<u64>, word: &u64, _| {
+            let count = count.unwrap_or(0) + 1;
+            // Some keys are deleted and created again, so their versions must be remembered.
+            let state = (!count.is_multiple_of(50)).then_some(count);
+            Ok((state, vec![format!("{word} {count}")]))
+        },
+    );
     let pipeline = Pipeline::of(counts)
         .source(Words { next: 0, items, arrival, given: 0 })
         .sink(FileSink::new("out", directory.join("out")))
@@ -152,7 +157,8 @@ impl Random {
 
 /// Kills the job up to this many times, then lets it finish. Returns the number of kills.
 fn kill_and_finish(directory: &Path, on_arrival: bool, kills: u64) -> u64 {
-    let (mut random, items) = (Random(0x1234_5678_9abc_def1), kills * ITEMS_PER_KILL);
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let items = kills * ITEMS_PER_KILL;
     for killed in 0..kills {
         let mut child = start(directory, items, on_arrival);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -27,7 +27,8 @@ fn pipeline(
 }
 
 fn uninterrupted(events: &[Event]) -> Left {
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let progress = pipeline(events, 1_024, &sink).open(state.clone()).unwrap().run().unwrap();
     assert_eq!((progress.items, progress.skipped), (events.len() as u64, 0));
     (state.snapshot().unwrap(), sink.outputs())
@@ -38,7 +39,8 @@ fn a_crash_at_every_batch_changes_nothing() {
     let whole = uninterrupted(&events());
     for batch in [1, 3, 7] {
         for steps in 0..=events().len() / batch {
-            let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+            let state = Arc::new(MemoryState::new());
+            let sink = MemorySink::new("out");
             let mut first = pipeline(&events(), batch, &sink).open(state.clone()).unwrap();
             for _ in 0..steps {
                 first.step().unwrap();
@@ -54,7 +56,8 @@ fn a_crash_at_every_batch_changes_nothing() {
 #[test]
 fn on_the_engine_it_is_the_same() {
     let whole = uninterrupted(&events());
-    let (db, sink) = (mainstay::Database::memory().unwrap(), MemorySink::new("out"));
+    let db = mainstay::Database::memory().unwrap();
+    let sink = MemorySink::new("out");
     let open = |back: u64| {
         let again = Redelivering { source: source("events", &events()), back };
         let builder = Pipeline::of(digest()).source(again).sink(sink.clone()).batch(7);
@@ -73,7 +76,8 @@ fn a_write_that_fails_is_made_once_whether_it_was_made_or_not() {
     let whole = uninterrupted(&events());
     for made in [false, true] {
         for fails in 1..=20 {
-            let (state, sink) = (Arc::new(Flaky::new(fails, made)), MemorySink::new("out"));
+            let state = Arc::new(Flaky::new(fails, made));
+            let sink = MemorySink::new("out");
             let mut pipeline = pipeline(&events(), 3, &sink).open(state.clone()).unwrap();
             let error = pipeline.run().unwrap_err();
             assert_eq!(error.code(), Code::UnknownOutcome);
@@ -88,7 +92,8 @@ fn a_write_that_fails_is_made_once_whether_it_was_made_or_not() {
 fn items_that_come_again_are_passed_over_and_counted() {
     let whole = uninterrupted(&events());
     for back in 0..=60 {
-        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let state = Arc::new(MemoryState::new());
+        let sink = MemorySink::new("out");
         let mut first = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
         for _ in 0..3 {
             first.step().unwrap();
@@ -113,14 +118,16 @@ fn versions_on_arrival_apply_twice_what_comes_again() {
         StatefulOperator::new("sums", |_: &u64| "sum", add)
     };
     let run = |on_arrival: bool| {
-        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let state = Arc::new(MemoryState::new());
+        let sink = MemorySink::new("out");
         let clock = Arc::new(AtomicU64::new(0));
         let open = |back| {
             let again = Redelivering { source: Items::new("numbers", 1..=60), back };
             let builder = Pipeline::of(sums()).sink(sink.clone()).batch(10);
-            let builder = match on_arrival {
-                true => builder.source(OnArrival { source: again, clock: clock.clone() }),
-                false => builder.source(again),
+            let builder = if on_arrival {
+                builder.source(OnArrival { source: again, clock: clock.clone() })
+            } else {
+                builder.source(again)
             };
             builder.open(state.clone()).unwrap()
         };
@@ -186,7 +193,8 @@ fn all_before_an_item_that_fails_is_in_the_state() {
             },
         )
     };
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let source = || Items::new("numbers", 1..=10);
     let mut first = Pipeline::of(picky(7)).source(source()).sink(sink.clone());
     first = first.batch(4);
@@ -268,7 +276,8 @@ fn what_comes_again_is_known_when_its_deleted_key_is_forgotten() {
 #[test]
 fn a_sink_that_lost_something_sends_the_state_back_to_its_checkpoint() {
     let whole = uninterrupted(&events());
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let mut first = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
     first.step().unwrap();
     first.barrier(1).unwrap();
@@ -295,7 +304,8 @@ fn a_sink_that_lost_something_sends_the_state_back_to_its_checkpoint() {
 #[test]
 fn what_was_committed_is_known_when_it_comes_again() {
     let whole = uninterrupted(&events());
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let mut first = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
     for _ in 0..4 {
         first.step().unwrap();
@@ -314,7 +324,8 @@ fn what_was_committed_is_known_when_it_comes_again() {
 
 #[test]
 fn barriers_are_committed_in_any_order_and_aborted_ones_with_a_later_one() {
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let mut pipeline = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
     pipeline.step().unwrap();
     let first = pipeline.barrier(1).unwrap();
@@ -335,7 +346,8 @@ fn barriers_are_committed_in_any_order_and_aborted_ones_with_a_later_one() {
 
 #[test]
 fn a_barrier_that_the_state_went_back_behind_is_none() {
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let mut pipeline = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
     pipeline.step().unwrap();
     pipeline.barrier(1).unwrap();
@@ -350,7 +362,8 @@ fn a_barrier_that_the_state_went_back_behind_is_none() {
 
 #[test]
 fn an_operator_that_gives_other_outputs_for_the_same_input_is_found_out() {
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let tells = |every: u64| {
         let tell = move |_: Option<()>, n: &u64, _| {
             Ok((None, if n.is_multiple_of(every) { vec![*n] } else { vec![] }))

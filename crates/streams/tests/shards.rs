@@ -24,11 +24,14 @@ fn checkpoints(directory: &Path) -> Checkpoints {
 }
 
 fn pipeline(sink: &MemorySink<(u64, u64)>, upto: u64) -> PipelineBuilder<Counts> {
-    let key = |item: &u64| format!("key-{}", item % 97);
-    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, item: &u64, _| {
-        let count = count.unwrap_or(0) + 1;
-        Ok((Some(count), vec![(item % 97, count)]))
-    });
+    let counts = StatefulOperator::new(
+        "counts",
+        |item| format!("key-{}", item % 97),
+        |count: Option<u64>, item: &u64, _| {
+            let count = count.unwrap_or(0) + 1;
+            Ok((Some(count), vec![(item % 97, count)]))
+        },
+    );
     let items = (0..upto).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
     Pipeline::of(counts)
         .source(Items::new("items", items.collect::<Vec<_>>()))
@@ -38,7 +41,8 @@ fn pipeline(sink: &MemorySink<(u64, u64)>, upto: u64) -> PipelineBuilder<Counts>
 
 /// The result of a single worker.
 fn alone(upto: u64) -> (States, Vec<(u64, u64)>) {
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("told"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("told");
     pipeline(&sink, upto).open(state.clone()).unwrap().run().unwrap();
     (states(&[state]), told(&[sink]))
 }
@@ -96,8 +100,10 @@ where
     let over = AtomicBool::new(false);
     let last = std::thread::scope(|scope| {
         for shard in 0..shards {
-            let (state, sink) = (states[shard as usize].clone(), sinks[shard as usize].clone());
-            let (board, over) = (Board::new(db.clone(), "job").unwrap(), &over);
+            let state = states[shard as usize].clone();
+            let sink = sinks[shard as usize].clone();
+            let board = Board::new(db.clone(), "job").unwrap();
+            let over = &over;
             scope.spawn(move || {
                 let checkpoints = checkpoints(directory);
                 let mut worker =
@@ -190,10 +196,12 @@ fn a_state_of_before_the_division_is_replaced() {
     for shard in 0..2 {
         // Its sink holds the outputs that the state includes. Otherwise the state would go back for that
         // reason alone.
-        let (state, sink) = (&left.states[shard as usize], &left.sinks[shard as usize]);
-        let (state, sink) = (state.clone(), sink.clone());
-        let (checkpoints, board) =
-            (checkpoints(directory.path()), Board::new(db.clone(), "job").unwrap());
+        let state = &left.states[shard as usize];
+        let sink = &left.sinks[shard as usize];
+        let state = state.clone();
+        let sink = sink.clone();
+        let checkpoints = checkpoints(directory.path());
+        let board = Board::new(db.clone(), "job").unwrap();
         let expected = MemoryState::new();
         checkpoints.restore(divided.checkpoint, shard, &expected).unwrap();
         assert!(state.snapshot().unwrap() != expected.snapshot().unwrap());
@@ -215,7 +223,9 @@ fn key_of(upper: bool, n: usize) -> Vec<u8> {
 fn of_two_frontiers_the_higher_one_counts() {
     let directory = tempfile::tempdir().unwrap();
     let checkpoints = checkpoints(directory.path());
-    let (lower, upper, both) = (MemoryState::new(), MemoryState::new(), MemoryState::new());
+    let lower = MemoryState::new();
+    let upper = MemoryState::new();
+    let both = MemoryState::new();
     for (state, is_upper) in [(&lower, false), (&upper, true), (&both, false), (&both, true)] {
         state.put(&key_of(is_upper, 0), b"stays", 1.into()).unwrap();
         state.put(&key_of(is_upper, 1), b"goes", 2.into()).unwrap();
@@ -250,7 +260,8 @@ fn frontiers_of_spaces_in_order_have_to_be_the_same() {
         state.declare(SpaceOptions::default().ordered()).unwrap();
         state
     };
-    let (lower, upper) = (ordered(), ordered());
+    let lower = ordered();
+    let upper = ordered();
     upper.put(&key_of(true, 0), b"waits", 3.into()).unwrap();
     lower.seal(5.into()).unwrap();
     let take = |id: u64| {

@@ -78,8 +78,9 @@ fn two_outputs_for_one_place_are_refused_unless_each_gets_its_own() {
     assert!(error.message().contains("keyed_by"), "{error}");
     assert_eq!(view.info().unwrap(), None, "nothing was written");
 
-    let key = |output: &Output<u32>| format!("all/{}", output.ordinal).into_bytes();
-    let mut sink = IdempotentSink::keyed_by("view", view.clone(), key);
+    let mut sink = IdempotentSink::keyed_by("view", view.clone(), |output| {
+        format!("all/{}", output.ordinal).into_bytes()
+    });
     sink.open(0).unwrap();
     sink.write(&[output("b", 7, 0, 70), output("a", 1, 0, 10), output("a", 1, 1, 11)]).unwrap();
     assert_eq!((value(&view, "all/0"), value(&view, "all/1")), ("70".to_owned(), "11".to_owned()));
@@ -115,7 +116,8 @@ struct Order {
 #[test]
 fn orders_from_a_file_become_totals_in_files() {
     let root = tempfile::tempdir().unwrap();
-    let (orders, out) = (root.path().join("orders.jsonl"), root.path().join("totals"));
+    let orders = root.path().join("orders.jsonl");
+    let out = root.path().join("totals");
     let state = Arc::new(MemoryState::new());
     let newest = MemorySink::new("newest");
     let run = |checkpoint: u64| {

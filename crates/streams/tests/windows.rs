@@ -115,7 +115,10 @@ fn as_set(mut fired: Fired) -> Fired {
 
 /// Processes events one by one, naively, and drops late ones. Returns the fired windows in order.
 fn walk(windows: Windows, events: &[Event]) -> (Fired, u64) {
-    let (mut open, mut out, mut late, mut watermark) = (Fired::new(), Fired::new(), 0, 0);
+    let mut open = Fired::new();
+    let mut out = Fired::new();
+    let mut late = 0;
+    let mut watermark = 0;
     let fire = |open: &mut Fired, out: &mut Fired, watermark: u64| {
         let (mut due, kept): (Fired, Fired) =
             open.drain(..).partition(|window| window.2 <= watermark);
@@ -128,9 +131,8 @@ fn walk(windows: Windows, events: &[Event]) -> (Fired, u64) {
         fire(&mut open, &mut out, watermark);
         let mut was_late = true;
         if let Windows::Session { gap_ms } = windows {
-            let touches =
-                |w: &(u8, u64, u64, Vec<u32>)| w.0 == *key && *at < w.2 && w.1 < at + gap_ms;
-            let (mut joined, kept): (Fired, Fired) = open.drain(..).partition(touches);
+            let (mut joined, kept): (Fired, Fired) =
+                open.drain(..).partition(|w| w.0 == *key && *at < w.2 && w.1 < at + gap_ms);
             open = kept;
             joined.sort();
             let start = joined.iter().map(|w| w.1).fold(*at, u64::min);
@@ -166,9 +168,8 @@ fn kinds() -> impl Strategy<Value = Windows> {
 
 /// Events in any order.
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let numbered =
-        |all: Vec<(u8, u64)>| (0..).zip(all).map(|(n, (key, at))| (key, at, n)).collect();
-    proptest::collection::vec((0_u8..9, 0_u64..200), 0..60).prop_map(numbered)
+    proptest::collection::vec((0_u8..9, 0_u64..200), 0..60)
+        .prop_map(|all| (0..).zip(all).map(|(n, (key, at))| (key, at, n)).collect())
 }
 
 /// Events of which none is later than allowed.
@@ -269,7 +270,8 @@ fn shards_fire_what_one_pipeline_does() {
     let windows = Windows::sliding(12, 4);
     let (whole, _) = run(windows, &events, 10);
     let shard = |groups: std::ops::Range<u32>, back: u64| {
-        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let state = Arc::new(MemoryState::new());
+        let sink = MemorySink::new("out");
         let open = |back| {
             let builder = again(windows, &events, back, &sink).batch(7).shard(groups.clone(), 128);
             builder.open(state.clone()).unwrap()
@@ -327,7 +329,8 @@ fn windows_fire_by_end_and_then_by_key_whoever_raised_the_watermark() {
 fn what_has_fired_leaves_the_states_of_keys_that_nothing_comes_to() {
     let mut events: Vec<Event> = (0..200).map(|n| (n as u8, 5, n)).collect();
     events.extend((0..101).map(|n| (250, 1_000 + n, 1_000 + n as u32)));
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let mut pipeline =
         build(Windows::tumbling(10), &events, 50, &sink).open(state.clone()).unwrap();
     pipeline.run().unwrap();
@@ -343,7 +346,8 @@ fn what_has_fired_is_known_to_another_process() {
     let mut events: Vec<Event> = (0..6).map(|n| (n as u8, 5, n)).collect();
     events.extend([(9, 6, 6), (9, 7, 7), (9, 8, 8)]);
     let left = |crash: bool| {
-        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let state = Arc::new(MemoryState::new());
+        let sink = MemorySink::new("out");
         let open = || build(Windows::tumbling(10), &events, 6, &sink).open(state.clone()).unwrap();
         let mut pipeline = open();
         pipeline.step().unwrap();
@@ -385,7 +389,8 @@ fn more_windows_than_fit_into_memory_at_once_fire_in_order() {
 #[test]
 fn late_items_are_counted_once_however_often_they_come() {
     let events = [(1, 5, 0), (1, 100, 1), (1, 6, 2), (2, 7, 3)];
-    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let state = Arc::new(MemoryState::new());
+    let sink = MemorySink::new("out");
     let windows = Windows::tumbling(10);
     let late = build(windows, &events, 100, &sink).open(state.clone()).unwrap().run().unwrap().late;
     assert_eq!(late, 2);
@@ -403,8 +408,13 @@ fn what_makes_no_sense_is_refused() {
         builder.open(Arc::new(MemoryState::new()))?.run()
     };
     let count = |windows| {
-        let fold = |count: Option<u32>, _: &Event| Ok(count.unwrap_or(0) + 1);
-        Windowed::new("count", windows, |event: &Event| vec![event.0], |event| event.1, fold)
+        Windowed::new(
+            "count",
+            windows,
+            |event: &Event| vec![event.0],
+            |event| event.1,
+            |count, _| Ok(count.unwrap_or(0) + 1),
+        )
     };
     let sessions = open(count(Windows::session(5)), (1, 1, 1)).unwrap_err();
     assert!(sessions.message().contains("`merged_by`"), "{sessions}");

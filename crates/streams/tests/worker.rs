@@ -20,11 +20,14 @@ fn builder(out: &PathBuf) -> PipelineBuilder<impl Operator<Item = u64, Out = (u6
 }
 
 fn without_sink() -> PipelineBuilder<impl Operator<Item = u64, Out = (u64, u64)> + use<>> {
-    let key = |item: &u64| format!("key-{}", item % 29);
-    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, item: &u64, _| {
-        let count = count.unwrap_or(0) + 1;
-        Ok((Some(count), vec![(item % 29, count)]))
-    });
+    let counts = StatefulOperator::new(
+        "counts",
+        |item| format!("key-{}", item % 29),
+        |count: Option<u64>, item: &u64, _| {
+            let count = count.unwrap_or(0) + 1;
+            Ok((Some(count), vec![(item % 29, count)]))
+        },
+    );
     Pipeline::of(counts).source(Items::new("items", 0..ITEMS)).batch(20)
 }
 
@@ -366,7 +369,8 @@ fn a_shard_that_begins_again_ends_the_checkpoint_that_it_had_reported_for() {
 fn a_conductor_is_told_that_a_shard_began_again() {
     let stand = Stand::new();
     let mut workers = vec![stand.open(0, 2, "0").unwrap(), stand.open(1, 2, "1").unwrap()];
-    let (board, checkpoints) = (stand.board(), stand.checkpoints());
+    let board = stand.board();
+    let checkpoints = stand.checkpoints();
     let error = std::thread::scope(|scope| {
         let conductor = scope.spawn(|| {
             let timeout = Duration::from_secs(600);
@@ -556,7 +560,8 @@ fn a_worker_begins_again_from_an_older_checkpoint() {
 #[test]
 fn an_order_does_not_stay_behind_when_its_conductor_fails() {
     let stand = Stand::new();
-    let (board, checkpoints) = (stand.board(), stand.checkpoints());
+    let board = stand.board();
+    let checkpoints = stand.checkpoints();
     let stage = std::thread::scope(|scope| {
         let conductor = scope.spawn(|| {
             let timeout = Duration::from_secs(600);

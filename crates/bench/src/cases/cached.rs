@@ -25,11 +25,13 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let (names, values) = (workload::names(KEYS), workload::values());
+    let names = workload::names(KEYS);
+    let values = workload::values();
     let directory = context.directory("cached")?;
     let database = Options::new().cache_bytes(256 << 20).open(directory.path().join("ours"))?;
     load(&database, names.iter().cloned(), &values)?;
-    let (map, default_map) = (Map::filled(&names, &values), DefaultMap::filled(&names, &values));
+    let map = Map::filled(&names, &values);
+    let default_map = DefaultMap::filled(&names, &values);
     let redb = Redb::create(directory.path(), 256 << 20)?;
     redb.load(&names, &values)?;
     let cells = database.cells();
@@ -79,7 +81,8 @@ pub fn reader<'a>(
     read: impl Fn(&str) -> Outcome<()> + Clone + Send + 'a,
 ) -> Side<'a> {
     let worker = |seed| {
-        let (read, mut random) = (read.clone(), Random::new(seed));
+        let read = read.clone();
+        let mut random = Random::new(seed);
         move || read(random.pick(names))
     };
     let mut workers: Vec<_> = (0..count as u64).map(worker).collect();

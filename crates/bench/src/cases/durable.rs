@@ -86,8 +86,7 @@ fn cases(durability: Durability) -> Vec<Case> {
     let all = |operation, counts: &[usize]| -> Vec<Case> {
         let of = |form| counts.iter().map(move |&in_flight| (form, in_flight)).collect::<Vec<_>>();
         let pairs = forms.into_iter().flat_map(of);
-        let case = |(form, in_flight)| Case { operation, durability, form, in_flight };
-        pairs.map(case).collect()
+        pairs.map(|(form, in_flight)| Case { operation, durability, form, in_flight }).collect()
     };
     let mut cases = all(Operation::Set, &[1, 2, 16, 64]);
     cases.extend(all(Operation::Cas, &[1, 2, 16, 64]));

@@ -55,7 +55,9 @@ struct Times {
 
 fn measure(large: &Database, small: &Database, log: &BareLog) -> Outcome<Times> {
     let seat = Seat::new();
-    let (mut larges, mut smalls, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut larges = Vec::new();
+    let mut smalls = Vec::new();
+    let mut syncs = Vec::new();
     for n in 0..FORKS {
         let name = format!("fork-{n}");
         larges.push(fork(large, &name)?);

@@ -17,17 +17,18 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     if !context.wants(&case) {
         return Ok(());
     }
-    let (names, values) = (workload::names(count), workload::values());
+    let names = workload::names(count);
+    let values = workload::values();
     let directory = context.directory("interval")?;
     let database =
         Options::new().durability(Durability::Interval).open(directory.path().join("ours"))?;
     let fjall = Fjall::open(&directory.path().join("fjall"), 32 << 20)?;
     let cells = database.cells();
-    let ours = |name: &str, value: &str| Ok(cells.set(name, value).map(drop)?);
-    let theirs = |name: &str, value: &str| fjall.set_with_history(name, value);
     let mut sides = [
-        writer("ours", &names, &values, ours),
-        writer("fjall, value + history entry", &names, &values, theirs),
+        writer("ours", &names, &values, |name, value| Ok(cells.set(name, value).map(drop)?)),
+        writer("fjall, value + history entry", &names, &values, |name, value| {
+            fjall.set_with_history(name, value)
+        }),
     ];
     let measured = interleave(&mut sides, context.disk_bar())?;
     drop(sides);

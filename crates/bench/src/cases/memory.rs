@@ -54,7 +54,8 @@ pub fn child(path: &Path, count: u64) -> Outcome<()> {
         .block_cache_bytes(BLOCK_CACHE_BYTES)
         .write_buffer_bytes(WRITE_BUFFER_BYTES)
         .open(path)?;
-    let (cells, values) = (database.cells(), workload::values());
+    let cells = database.cells();
+    let values = workload::values();
     for (n, value) in workload::scattered(count).zip(values.iter().cycle()) {
         cells.set(&workload::name(n), value.as_str())?;
     }

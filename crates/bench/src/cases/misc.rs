@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_two_names_of_a_transaction_differ() {
-        let (names, mut random) = (workload::names(3), Random::new(5));
+        let names = workload::names(3);
+        let mut random = Random::new(5);
         for _ in 0..100 {
             let [first, second] = two(&mut random, &names);
             assert_ne!(first, second);

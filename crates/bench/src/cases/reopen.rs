@@ -63,7 +63,8 @@ fn crash(path: &Path, count: usize) -> Outcome<()> {
 /// The child: writes all cells, reports when they are durable, and continues to write forever.
 pub fn write_until_killed(path: &Path, count: u64) -> Outcome<()> {
     let database = Options::new().durability(Durability::Interval).open(path)?;
-    let (cells, values) = (database.cells(), workload::values());
+    let cells = database.cells();
+    let values = workload::values();
     let write_all = || -> Outcome<()> {
         for (n, value) in workload::scattered(count).zip(values.iter().cycle()) {
             cells.set(&workload::name(n), value.as_str())?;
@@ -80,7 +81,9 @@ pub fn write_until_killed(path: &Path, count: u64) -> Outcome<()> {
 }
 
 fn cells_found(database: &Database) -> Outcome<usize> {
-    let (cells, mut found, mut after) = (database.cells(), 0, None::<String>);
+    let cells = database.cells();
+    let mut found = 0;
+    let mut after = None::<String>;
     loop {
         let page = cells.list("cell:", after.as_deref(), 10_000)?;
         found += page.names.len();

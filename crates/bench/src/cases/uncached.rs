@@ -22,7 +22,8 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     if !context.wants(&case) {
         return Ok(());
     }
-    let (names, values) = (workload::names(count), workload::values());
+    let names = workload::names(count);
+    let values = workload::values();
     let directory = context.directory("uncached")?;
     let block_cache_bytes = BLOCK_CACHE_BYTES_PER_KEY * count as u64;
     let database = Options::new()
@@ -49,9 +50,12 @@ fn sides<'a>(database: &Database, fjall: &'a Fjall, names: &'a [String]) -> [Sid
         Some(_) => Ok(()),
         None => Err(format!("ours has lost {name}").into()),
     };
-    let theirs = |name: &str| match black_box(fjall.get(name)?) {
-        true => Ok(()),
-        false => Err(format!("fjall has lost {name}").into()),
+    let theirs = |name: &str| {
+        if black_box(fjall.get(name)?) {
+            Ok(())
+        } else {
+            Err(format!("fjall has lost {name}").into())
+        }
     };
     [reader("ours", names, 1, ours), reader("fjall", names, 1, theirs)]
 }

@@ -23,7 +23,8 @@ impl Ours {
         set: impl Fn(&str, &str) -> Outcome<()> + Clone + Send + 'a,
     ) -> Vec<impl FnMut() -> Outcome<()> + Send + 'a> {
         let worker = |seed| {
-            let (set, mut random) = (set.clone(), Random::new(seed));
+            let set = set.clone();
+            let mut random = Random::new(seed);
             move || set(random.pick(&self.names), random.pick(&self.values))
         };
         (0..count as u64).map(worker).collect()
@@ -37,7 +38,8 @@ impl Ours {
 
     /// Workers that all set the same cell.
     pub fn hot_setters(&self, count: usize) -> Vec<impl FnMut() -> Outcome<()> + Send + '_> {
-        let (cells, hot) = (self.database.cells(), &self.names[0]);
+        let cells = self.database.cells();
+        let hot = &self.names[0];
         self.setters(count, move |_, value| cells.set(hot, value).map(drop).map_err(Into::into))
     }
 

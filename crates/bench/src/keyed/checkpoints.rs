@@ -56,7 +56,8 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let [all, time, bytes, restored] = &cases;
     report.add(Row::smaller(all, "s", full, ("limit", FULL_LIMIT_SECONDS)).must(1.0));
     report.add(Row::smaller(time, "s", changed, ("all", full)).must(CHANGED_SHARE));
-    let (changed_bytes, full_bytes) = (figures.changed_bytes, figures.full_bytes);
+    let changed_bytes = figures.changed_bytes;
+    let full_bytes = figures.full_bytes;
     report.add(Row::smaller(bytes, "B", changed_bytes, ("all", full_bytes)).must(CHANGED_SHARE));
     let rate = |seconds: f64| entries as f64 / seconds;
     report.add(Row::larger(all, "op/s", rate(full), ("JSON", rate(json.0))).must(TIMES_JSON));
@@ -98,7 +99,9 @@ fn measure(space: &Keyed, directory: &Path, entries: u64) -> Outcome<Figures> {
 /// A plain map written as JSON to a file, synced and read back: seconds for each, and its size.
 fn json(directory: &Path, entries: u64) -> Outcome<(f64, f64, f64)> {
     let (plain, path) = (entries::plain(entries), directory.join("plain.json"));
-    let (mut there, mut back, mut bytes) = (Vec::new(), Vec::new(), 0.0);
+    let mut there = Vec::new();
+    let mut back = Vec::new();
+    let mut bytes = 0.0;
     for _ in 0..ROUNDS {
         let started = Instant::now();
         let copied: entries::Listed =
@@ -123,7 +126,8 @@ fn json(directory: &Path, entries: u64) -> Outcome<(f64, f64, f64)> {
 /// Restores a snapshot into another space durably, and into memory.
 fn restore(space: &Keyed, database: &mainstay::Database) -> Outcome<(f64, f64)> {
     let snapshot = KeyedState::snapshot(space)?;
-    let (mut ours, mut memory) = (Vec::new(), Vec::new());
+    let mut ours = Vec::new();
+    let mut memory = Vec::new();
     for round in 0..3 {
         let other = database.keyed(&format!("other-{round}"))?;
         let started = Instant::now();

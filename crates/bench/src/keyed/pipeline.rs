@@ -29,7 +29,9 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     }
     let slice = Duration::from_secs(context.either(8, 3) as u64);
     let directory = context.directory("pipeline")?;
-    let (mut with, mut without, mut in_memory) = (Vec::new(), Vec::new(), Vec::new());
+    let mut with = Vec::new();
+    let mut without = Vec::new();
+    let mut in_memory = Vec::new();
     for round in 0..ROUNDS {
         let path = directory.path().join(round.to_string());
         with.push(on_engine(&path.join("with"), slice, true)?);
@@ -70,7 +72,8 @@ fn work(
     let shelf = Shelf::directory(path.join("shelf"))?;
     let checkpoints = Checkpoints::open(shelf, Job::new("counts", "counts"))?.keep(3);
     let mut worker = Worker::open(pipeline(path), state, checkpoints)?;
-    let (mut items, mut last) = (0, Instant::now());
+    let mut items = 0;
+    let mut last = Instant::now();
     while started.elapsed() < slice {
         items += worker.step()?.items;
         if last.elapsed() >= CHECKPOINT_EACH {
@@ -112,7 +115,8 @@ impl Source for Numbers {
     }
 
     fn next(&mut self) -> mainstay::Result<Option<Sourced<u64>>> {
-        let (at, position) = (self.0, self.0 + 1);
+        let at = self.0;
+        let position = self.0 + 1;
         self.0 = position;
         let item = (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % KEYS;
         Ok(Some(Sourced { item, time: LogicalTime::new(0, at), position }))

@@ -63,7 +63,8 @@ fn of_fjall(path: &std::path::Path, entries: u64) -> Outcome<Rates> {
     for first in (0..entries).step_by(BATCH as usize) {
         let mut batch = database.batch().durability(Some(PersistMode::Buffer));
         for n in first..first + BATCH {
-            let (key, version) = (entries::key(n), n + 1);
+            let key = entries::key(n);
+            let version = n + 1;
             let before =
                 states.get(&key)?.and_then(|held| Some(u64::from_be_bytes(*held.first_chunk()?)));
             if before.is_none_or(|before| before < version) {

@@ -19,7 +19,8 @@ const SUBMITTERS: usize = 2;
 pub fn run(context: &mut Context) -> Outcome<()> {
     let count = context.sized(100_000);
     let case = |form| format!("claim, sync, {IN_FLIGHT} {form} of {} tasks", short_count(count));
-    let (tickets, threads) = (case("tickets"), case("threads"));
+    let tickets = case("tickets");
+    let threads = case("threads");
     if !context.wants(&tickets) && !context.wants(&threads) {
         return Ok(());
     }
@@ -60,7 +61,8 @@ fn compare(
 
 fn by_threads(database: &Database, count: usize) -> Side<'_> {
     let worker = |number| {
-        let (records, mut turns) = (database.records(), Turns::of(number, IN_FLIGHT, count));
+        let records = database.records();
+        let mut turns = Turns::of(number, IN_FLIGHT, count);
         move || match records.write(turns.next().write()?)? {
             Some(_) => Ok(()),
             None => Err("a claim that nobody contested was lost".into()),

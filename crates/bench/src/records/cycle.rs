@@ -89,7 +89,9 @@ fn connections(worker: impl Fn(usize) -> Outcome<Worker>) -> Outcome<Vec<Worker>
 fn in_process(database: &Database) -> Outcome<Vec<Worker>> {
     let jobs = Jobs::open(database, Settings::default())?;
     let worker = |number: usize| -> Worker {
-        let (jobs, name, mut count) = (jobs.clone(), format!("worker-{number:03}"), 0_u64);
+        let jobs = jobs.clone();
+        let name = format!("worker-{number:03}");
+        let mut count = 0_u64;
         Box::new(move || {
             count += 1;
             let submission = Submission::new(TYPE, &format!("{name}-{count}")).params("to: a@b.c");
@@ -104,8 +106,9 @@ fn in_process(database: &Database) -> Outcome<Vec<Worker>> {
 
 /// The same with server commands.
 fn commands(address: SocketAddr, number: usize) -> Outcome<Worker> {
-    let (mut caller, name, mut count) =
-        (Caller::to(address)?, format!("worker-{number:03}"), 0_u64);
+    let mut caller = Caller::to(address)?;
+    let name = format!("worker-{number:03}");
+    let mut count = 0_u64;
     Ok(Box::new(move || {
         count += 1;
         let id = format!("{name}-{count}");
@@ -137,13 +140,17 @@ impl Scripts {
     /// The same with scripts. Job keys contain the name of the run.
     fn worker(&self, address: SocketAddr, run: &str, number: usize) -> Outcome<Worker> {
         let Scripts { submit, claim, done } = self;
-        let (submit, claim, done) = (submit.clone(), claim.clone(), done.clone());
+        let submit = submit.clone();
+        let claim = claim.clone();
+        let done = done.clone();
         let mut caller = Caller::to(address)?;
-        let (name, prefix) = (format!("worker-{number:03}"), format!("{run}.state.tasks.{TYPE}."));
+        let name = format!("worker-{number:03}");
+        let prefix = format!("{run}.state.tasks.{TYPE}.");
         let mut count = 0_u64;
         Ok(Box::new(move || {
             count += 1;
-            let (id, now) = (format!("{name}-{count}"), (1_800_000_000_000 + count).to_string());
+            let id = format!("{name}-{count}");
+            let now = (1_800_000_000_000 + count).to_string();
             let key = format!("{prefix}{id}");
             let fresh =
                 caller.ask(&["EVALSHA", &submit, "2", &key, "queue", &id, &now, "to: a@b.c"])?;

@@ -48,7 +48,8 @@ fn compare(context: &mut Context, case: &str, count: usize, must: Option<f64>) -
 }
 
 fn ours(database: &Database, count: usize) -> Side<'_> {
-    let (records, mut random) = (database.records(), Random::new(0));
+    let records = database.records();
+    let mut random = Random::new(0);
     let mut workers = [move || {
         let key = tasks::key(random.below(count));
         let [step, later] = step(&mut random);

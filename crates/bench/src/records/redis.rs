@@ -72,7 +72,8 @@ pub fn claim_script(address: SocketAddr) -> Outcome<String> {
 }
 
 fn stuck(caller: &mut Caller) -> Outcome<usize> {
-    let (mut cursor, mut found) = ("0".to_owned(), 0);
+    let mut cursor = "0".to_owned();
+    let mut found = 0;
     loop {
         let words = ["SCAN", &cursor, "MATCH", "mainstay.state.tasks.*", "COUNT", "1000"];
         let page = caller.pipeline(vec![words.map(str::to_owned).to_vec()])?;

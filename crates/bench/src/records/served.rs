@@ -65,7 +65,8 @@ impl Case {
     }
 
     fn clients(&self, pair: &Pair, count: usize) -> Outcome<[Client; 2]> {
-        let (ours, theirs) = (pair.ours.address, pair.redis.address);
+        let ours = pair.ours.address;
+        let theirs = pair.redis.address;
         Ok(match self.operation {
             Operation::Write => [
                 field_writes(ours, CONNECTIONS, 1, count)?,
@@ -83,8 +84,11 @@ impl Case {
 
 fn cases(durability: Durability) -> Vec<Case> {
     let of = |indexed| {
-        let case = move |operation| Case { operation, durability, indexed };
-        [Operation::Write, Operation::Claim].map(case)
+        [Operation::Write, Operation::Claim].map(move |operation| Case {
+            operation,
+            durability,
+            indexed,
+        })
     };
     [false, true].into_iter().flat_map(of).collect()
 }
@@ -187,7 +191,8 @@ fn claims_of_ours(address: SocketAddr, count: usize) -> Outcome<Client> {
 pub fn claims_by_script(address: SocketAddr, connections: usize, count: usize) -> Outcome<Client> {
     let hash = redis::claim_script(address)?;
     let asker = |number| -> Asker {
-        let (hash, mut turns) = (hash.clone(), Turns::of(number, connections, count));
+        let hash = hash.clone();
+        let mut turns = Turns::of(number, connections, count);
         Box::new(move |out| put_request(out, &turns.next().script_words(&hash)))
     };
     let question = Question { depth: 1, reply: Expected::exactly(":1\r\n"), asker: &asker };

@@ -19,7 +19,8 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     tasks::load(&database, count)?;
     database.trim()?;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let (disk, raw) = (mib(database.stats().index_bytes), mib(tasks::raw_bytes(count)));
+    let disk = mib(database.stats().index_bytes);
+    let raw = mib(tasks::raw_bytes(count));
     context.report.add(Row::smaller(&case, "MiB", disk, ("keys, names and values", raw)).must(1.6));
     Ok(())
 }

@@ -44,7 +44,8 @@ fn sweep(context: &Context, count: usize) -> Outcome<(f64, f64)> {
     let database = Options::new().open(directory.path().join("ours"))?;
     tasks::declare(&database)?;
     tasks::load(&database, count)?;
-    let (stuck, records) = (tasks::stuck()?, database.records());
+    let stuck = tasks::stuck()?;
+    let records = database.records();
     let sweep = median(|| {
         let found = records.scan("mainstay.state.tasks.", &stuck, None, 1_000)?.records.len();
         if found == STUCK { Ok(()) } else { Err(format!("{found} were found, not {STUCK}").into()) }

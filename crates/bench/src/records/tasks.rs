@@ -39,8 +39,11 @@ pub fn fields(number: usize, count: usize) -> [(&'static str, String); 12] {
 /// Total bytes of all keys, field names and values.
 pub fn raw_bytes(count: usize) -> u64 {
     let one = |number| {
-        let pair = |(name, value): &(&str, String)| (name.len() + value.len()) as u64;
-        key(number).len() as u64 + fields(number, count).iter().map(pair).sum::<u64>()
+        key(number).len() as u64
+            + fields(number, count)
+                .iter()
+                .map(|(name, value)| (name.len() + value.len()) as u64)
+                .sum::<u64>()
     };
     (0..count).map(one).sum()
 }

@@ -55,7 +55,8 @@ impl Turns {
         };
         self.number += self.step;
         if self.number >= self.count {
-            (self.number, self.round) = (self.first, self.round + 1);
+            self.number = self.first;
+            self.round += 1;
         }
         claim
     }

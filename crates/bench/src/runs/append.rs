@@ -47,7 +47,8 @@ pub fn run(context: &mut Context, postgres: Option<&Postgres>) -> Outcome<()> {
 }
 
 fn compare(context: &mut Context, case: &Case, postgres: Option<&Postgres>) -> Outcome<()> {
-    let (notes, count) = (Notes::new(), context.sized(100_000));
+    let notes = Notes::new();
+    let count = context.sized(100_000);
     let directory = context.directory("append")?;
     let database = Options::new().open(directory.path().join("ours"))?;
     ours::fill(&database, notes.earlier(count))?;

@@ -112,7 +112,8 @@ impl Notes {
     /// The first event of a run.
     pub fn start(&self, run: String) -> Told {
         let data = self.data(0, 0);
-        let (event_type, step) = ("RunStarted", None);
+        let event_type = "RunStarted";
+        let step = None;
         Told { run, event_type, step, attempt: 1, data, emitted_us: BEGINNING_US }
     }
 

@@ -27,7 +27,8 @@ pub fn run(context: &mut Context, postgres: Option<&Postgres>) -> Outcome<()> {
     if !wanted(context) {
         return Ok(());
     }
-    let (notes, count) = (Notes::new(), context.sized(20));
+    let notes = Notes::new();
+    let count = context.sized(20);
     let directory = context.directory("fetch")?;
     let database = Options::new().open(directory.path().join("ours"))?;
     ours::fill(&database, runs(&notes, count))?;
@@ -57,7 +58,8 @@ fn place(random: &mut Random, count: usize) -> (String, u64) {
 }
 
 fn our_side(database: &Database, count: usize) -> Side<'_> {
-    let (runs, mut random) = (database.runs(), Random::new(5));
+    let runs = database.runs();
+    let mut random = Random::new(5);
     let mut workers = [move || {
         let (run, after) = place(&mut random, count);
         check(black_box(runs.fetch(&run, after, PAGE)?).len())

@@ -33,7 +33,8 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let part = context.either(1_000_000, 20_000);
     let [all, of_part] = [PARTS * part, part].map(short_count);
     let name = |what: &str| format!("{what}, one run of {all} events, the last {of_part}");
-    let (append, fetch) = (name(&format!("append, sync, {IN_FLIGHT} in flight")), name("fetch"));
+    let append = name(&format!("append, sync, {IN_FLIGHT} in flight"));
+    let fetch = name("fetch");
     let unsynced = name("append, unsynced, batches of 500");
     let first = format!("the first {of_part}");
     if context.wants(&append) || context.wants(&fetch) {
@@ -65,11 +66,13 @@ fn open(context: &Context, durability: Durability) -> Outcome<(TempDir, Database
 
 /// Compares the last part with the first, with the range of all parts.
 fn row(case: &str, first_name: &str, rates: &[f64]) -> Row {
-    let (first, last) = (rates.first(), rates.last());
+    let first = rates.first();
+    let last = rates.last();
     let [first, last] = [first, last].map(|rate| rate.copied().unwrap_or_default());
     let mut row = Row::larger(case, "events/s", last, (first_name, first));
     let ratios = || rates.iter().map(|rate| rate / first);
-    let (low, high) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
+    let low = ratios().fold(f64::MAX, f64::min);
+    let high = ratios().fold(0.0, f64::max);
     row.range = Some((low, high));
     row
 }
@@ -86,7 +89,8 @@ fn rates(mut append: impl FnMut(usize) -> Outcome<usize>) -> Outcome<Vec<f64>> {
 
 /// Appends a part, one transaction per event, each answered when it is durable.
 fn append_durably(database: &Database, run: &str, number: usize, part: usize) -> Outcome<usize> {
-    let (notes, places) = (Notes::new(), number * part..(number + 1) * part);
+    let notes = Notes::new();
+    let places = number * part..(number + 1) * part;
     for start in places.step_by(IN_FLIGHT) {
         let end = (start + IN_FLIGHT).min((number + 1) * part);
         let told = (start..end).map(|place| notes.progress(run.to_owned(), place as u64));
@@ -101,8 +105,9 @@ fn append_durably(database: &Database, run: &str, number: usize, part: usize) ->
 fn append_batches(runs: &Runs, run: &str, number: usize, part: usize) -> Outcome<usize> {
     let notes = Notes::new();
     for start in (number * part..(number + 1) * part).step_by(BATCH) {
-        let event = |place: usize| notes.progress(run.to_owned(), place as u64).event();
-        let batch: Vec<NewEvent> = (start..start + BATCH).map(event).collect();
+        let batch: Vec<NewEvent> = (start..start + BATCH)
+            .map(|place| notes.progress(run.to_owned(), place as u64).event())
+            .collect();
         let fresh = runs.append_batch(batch)?.iter().filter(|one| one.persisted).count();
         if fresh != BATCH {
             return Err(format!("{fresh} of {BATCH} events were written").into());
@@ -113,7 +118,8 @@ fn append_batches(runs: &Runs, run: &str, number: usize, part: usize) -> Outcome
 
 /// Events per second of the first and of the last part.
 fn fetch_ends(runs: &Runs, run: &str, part: usize) -> Outcome<[f64; 2]> {
-    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let mut first = Vec::new();
+    let mut last = Vec::new();
     for _ in 0..ROUNDS {
         first.push(fetch_part(runs, run, part, 0)?);
         last.push(fetch_part(runs, run, part, (PARTS - 1) * part)?);
@@ -125,7 +131,8 @@ fn fetch_part(runs: &Runs, run: &str, part: usize, start: usize) -> Outcome<f64>
     let started = Instant::now();
     for after in (start..start + part).step_by(PAGE) {
         let page = runs.fetch(run, after as u64, PAGE)?;
-        let (events, last) = (page.len(), page.last().map(|event| event.run_seq));
+        let events = page.len();
+        let last = page.last().map(|event| event.run_seq);
         if (events, last) != (PAGE, Some((after + PAGE) as u64)) {
             return Err(format!("a page behind {after} had {events} events up to {last:?}").into());
         }

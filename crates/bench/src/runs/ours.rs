@@ -15,7 +15,8 @@ const BATCH: usize = 500;
 /// One thread per producer, which waits for its answer.
 pub fn threads<'d>(database: &'d Database, notes: &Notes, repeats: bool) -> Side<'d> {
     let worker = |number| {
-        let (runs, mut producer) = (database.runs(), Producer::new(notes, number, repeats));
+        let runs = database.runs();
+        let mut producer = Producer::new(notes, number, repeats);
         move || {
             let (told, fresh) = producer.next();
             Ok(check(fresh, runs.append(told.event())?.persisted)?)

@@ -38,7 +38,8 @@ pub fn run(context: &mut Context) -> Outcome<()> {
 fn project(context: &mut Context, case: &str) -> Outcome<()> {
     let directory = context.directory("project")?;
     let database = Options::new().open(directory.path().join("ours"))?;
-    let (run, runs) = (events::run(0), database.runs());
+    let run = events::run(0);
+    let runs = database.runs();
     ours::fill(&database, Notes::new().of_run(&run, PROJECTED))?;
     let mut seconds = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -58,12 +59,14 @@ fn project(context: &mut Context, case: &str) -> Outcome<()> {
 fn snapshots(context: &mut Context, case: &str) -> Outcome<()> {
     let directory = context.directory("snapshot")?;
     let database = Options::new().open(directory.path().join("ours"))?;
-    let (notes, runs) = (Notes::new(), database.runs());
+    let notes = Notes::new();
+    let runs = database.runs();
     let names: Vec<String> = (0..USUAL_RUNS).map(events::run).collect();
     for name in &names {
         ours::fill(&database, notes.of_run(name, USUAL))?;
     }
-    let (latency, mut random) = (Histogram::new(), Random::new(3));
+    let latency = Histogram::new();
+    let mut random = Random::new(3);
     for _ in 0..SNAPSHOTS {
         let name = random.pick(&names);
         let started = Instant::now();
@@ -72,7 +75,8 @@ fn snapshots(context: &mut Context, case: &str) -> Outcome<()> {
         check(snapshot.as_ref(), USUAL)?;
     }
     let [p50, p99, _] = latency.percentiles().ok_or("no snapshot was taken")?;
-    let (us, limit) = (|nanos: u64| nanos as f64 / 1e3, ("limit", SNAPSHOT_LIMIT_US));
+    let us = |nanos: u64| nanos as f64 / 1e3;
+    let limit = ("limit", SNAPSHOT_LIMIT_US);
     context.report.add(Row::smaller(case, "us", us(p50), limit).must(1.0));
     context.report.add(Row::smaller(&format!("{case}, p99"), "us", us(p99), limit));
     Ok(())

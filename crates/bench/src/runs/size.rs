@@ -26,7 +26,8 @@ pub fn run(context: &mut Context, postgres: Option<&Postgres>) -> Outcome<()> {
         return Ok(());
     }
     let per_event = |bytes: u64| bytes as f64 / count as f64;
-    let (notes, directory) = (Notes::new(), context.directory("size")?);
+    let notes = Notes::new();
+    let directory = context.directory("size")?;
     let options = Options::new().feed_retention(Duration::ZERO, 0);
     let database = options.open(directory.path().join("ours"))?;
     ours::fill(&database, notes.earlier(count))?;
@@ -38,8 +39,8 @@ pub fn run(context: &mut Context, postgres: Option<&Postgres>) -> Outcome<()> {
     };
     let mut session = Session::open(postgres)?;
     session.fill(Form::Lock, notes.earlier(count))?;
-    let (name, theirs) =
-        (format!("{}, table and indexes", postgres.name), per_event(session.bytes(Form::Lock)?));
+    let name = format!("{}, table and indexes", postgres.name);
+    let theirs = per_event(session.bytes(Form::Lock)?);
     context.report.add(Row::smaller(&case, "bytes", ours, (&name, theirs)));
     Ok(())
 }

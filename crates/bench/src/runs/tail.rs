@@ -51,7 +51,8 @@ struct Times {
 }
 
 fn measure(context: &Context, others: usize) -> Outcome<Times> {
-    let (directory, count) = (context.directory("tail")?, context.either(5_000, 500));
+    let directory = context.directory("tail")?;
+    let count = context.either(5_000, 500);
     let database = Options::new().open(directory.path().join("ours"))?;
     let log = BareLog::create(directory.path())?;
     let notes = Notes::new();
@@ -81,7 +82,8 @@ fn start<'s>(
     over: &'s AtomicBool,
 ) -> Vec<Running<'s>> {
     let produce = move |number| {
-        let (runs, mut producer) = (database.runs(), Producer::new(notes, number, false));
+        let runs = database.runs();
+        let mut producer = Producer::new(notes, number, false);
         scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 runs.append(producer.next().0.event())?;
@@ -111,7 +113,8 @@ fn append_and_wait(
     seen: &Receiver<(u64, Instant)>,
     count: usize,
 ) -> Outcome<Times> {
-    let (runs, seat) = (database.runs(), Seat::new());
+    let runs = database.runs();
+    let seat = Seat::new();
     let [above, whole, sync] = std::array::from_fn(|_| Histogram::new());
     for told in notes.of_run(RUN, count) {
         let event = told.event();

@@ -34,8 +34,11 @@ impl Client {
     pub fn to(address: SocketAddr, connections: usize, question: &Question<'_>) -> Outcome<Client> {
         let threads = THREADS.min(connections);
         let share = |thread| (thread..connections).step_by(threads);
-        let crew = |thread| Crew::to(address, share(thread), question);
-        Ok(Client { crews: (0..threads).map(crew).collect::<Outcome<_>>()? })
+        Ok(Client {
+            crews: (0..threads)
+                .map(|thread| Crew::to(address, share(thread), question))
+                .collect::<Outcome<_>>()?,
+        })
     }
 
     /// Sends requests for a slice. Returns when all of them are answered.
@@ -136,7 +139,9 @@ mod tests {
 
     /// Answers each request of known length, a few bytes at a time. Returns the number of answers.
     fn answer(mut stream: TcpStream, request_bytes: usize, reply: &str) -> usize {
-        let (mut buffer, mut read, mut answered) = (vec![0; 1 << 16], 0, 0);
+        let mut buffer = vec![0; 1 << 16];
+        let mut read = 0;
+        let mut answered = 0;
         while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
             read += bytes;
             let replies = reply.repeat(read / request_bytes - answered);

@@ -101,7 +101,8 @@ fn texts(reader: &mut impl BufRead) -> Outcome<Vec<String>> {
 
 /// Sets all keys below `count`, in a scattered order.
 pub fn fill(address: SocketAddr, count: usize) -> Outcome<()> {
-    let (mut caller, values) = (Caller::to(address)?, workload::values());
+    let mut caller = Caller::to(address)?;
+    let values = workload::values();
     let expected = Operation::Set.reply();
     let keys: Vec<String> = workload::scattered(count as u64).map(key).collect();
     for (batch, value) in keys.chunks(BATCH).zip(values.iter().cycle()) {

@@ -14,8 +14,10 @@ pub fn free() -> Outcome<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Two concurrent benchmarks start at different ports.
     let start = (std::process::id() % u32::from(COUNT)) as u16;
-    let candidate = |_| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT;
-    first_free((0..COUNT).map(candidate)).ok_or_else(|| {
+    first_free(
+        (0..COUNT).map(|_| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT),
+    )
+    .ok_or_else(|| {
         format!("no port from {FIRST} on is free for a server: stop what listens there").into()
     })
 }
@@ -30,7 +32,8 @@ mod tests {
 
     #[test]
     fn a_port_that_is_taken_is_passed_over() {
-        let (taken, other) = (free().unwrap(), free().unwrap());
+        let taken = free().unwrap();
+        let other = free().unwrap();
         let _listener = TcpListener::bind(("127.0.0.1", taken)).unwrap();
         assert_eq!(first_free([taken, other].into_iter()), Some(other));
         assert_eq!(first_free([taken].into_iter()), None);

@@ -83,9 +83,10 @@ impl Server {
     pub fn stop(mut self) -> Outcome<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let status = end_within(&mut self.child, PATIENCE)?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("{} did not stop in order: {status}", self.name).into()),
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("{} did not stop in order: {status}", self.name).into())
         }
     }
 }
@@ -146,7 +147,8 @@ mod tests {
     fn the_child_understands_what_it_is_told() {
         for durability in [Durability::Sync, Durability::Interval] {
             let words = [SERVE, "directory", "7379", word(durability)].map(String::from);
-            let (directory, port) = ("directory".into(), 7379);
+            let directory = "directory".into();
+            let port = 7379;
             let expected = Task::Serve { directory, port, durability };
             assert_eq!(crate::args::parse(words.into_iter()).unwrap(), expected);
         }

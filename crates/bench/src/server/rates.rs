@@ -120,7 +120,8 @@ fn side(case: &Case, address: SocketAddr, keys: usize) -> Outcome<Run> {
     let Case { operation, depth, .. } = *case;
     Ok(match case.tool {
         Tool::RedisBenchmark => {
-            let (connections, depth) = (CONNECTIONS as u64, depth as u64);
+            let connections = CONNECTIONS as u64;
+            let depth = depth as u64;
             Box::new(RedisBenchmark { address, operation, connections, depth, keys }.side())
         }
         Tool::OwnClient => {
@@ -133,7 +134,8 @@ fn side(case: &Case, address: SocketAddr, keys: usize) -> Outcome<Run> {
 }
 
 fn asker(operation: Operation, keys: usize, number: usize) -> Asker {
-    let (mut random, values) = (Random::new(number as u64), workload::values());
+    let mut random = Random::new(number as u64);
+    let values = workload::values();
     Box::new(move |out| {
         let key = key(random.below(keys) as u64);
         match operation {

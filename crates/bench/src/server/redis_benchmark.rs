@@ -78,7 +78,8 @@ impl RedisBenchmark {
 
 /// Both outputs of a child that has ended. They are a few lines, so the pipe buffers held them.
 fn said(child: &mut Child) -> Outcome<(String, String)> {
-    let (mut output, mut errors) = (String::new(), String::new());
+    let mut output = String::new();
+    let mut errors = String::new();
     child.stdout.take().ok_or("redis-benchmark has no output")?.read_to_string(&mut output)?;
     child.stderr.take().ok_or("redis-benchmark has no errors")?.read_to_string(&mut errors)?;
     Ok((output, errors))

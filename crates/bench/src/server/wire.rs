@@ -107,11 +107,13 @@ impl Expected {
     ///
     /// Any other reply is an error: a server that rejects quickly must not look fast.
     pub fn count(&self, bytes: &[u8]) -> Outcome<(usize, usize)> {
-        let (mut replies, mut rest) = (0, bytes);
+        let mut replies = 0;
+        let mut rest = bytes;
         while !rest.is_empty() {
             self.check_head(rest)?;
             let Some(length) = self.length(rest) else { break };
-            (replies, rest) = (replies + 1, &rest[length..]);
+            replies += 1;
+            rest = &rest[length..];
         }
         Ok((replies, bytes.len() - rest.len()))
     }
@@ -122,7 +124,8 @@ impl Expected {
             return Ok(());
         }
         let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
-        let (found, expected) = (line.escape_ascii(), self.head.escape_ascii());
+        let found = line.escape_ascii();
+        let expected = self.head.escape_ascii();
         Err(format!("the server answered `{found}` where `{expected}` was expected").into())
     }
 }

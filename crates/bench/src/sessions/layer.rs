@@ -30,7 +30,8 @@ fn set(random: &mut Random) -> Outcome<Transaction> {
 
 fn transfer(random: &mut Random) -> Outcome<Transaction> {
     let mut add = |by: i64| Ok(CellCommand::Incr { name: account(random)?, by: by.into() });
-    let (from, to): (Outcome<CellCommand>, Outcome<CellCommand>) = (add(-1), add(1));
+    let from: Outcome<CellCommand> = add(-1);
+    let to: Outcome<CellCommand> = add(1);
     Ok(Transaction::new().step(from?).step(to?))
 }
 
@@ -50,7 +51,8 @@ pub fn run(context: &mut Context) -> Outcome<()> {
         }
         let directory = context.directory("layer")?;
         let database = Options::new().open(directory.path().join("ours"))?;
-        let (mut with, mut without) = (clients(&database)?, clients(&database)?);
+        let mut with = clients(&database)?;
+        let mut without = clients(&database)?;
         let db = &database;
         let mut workers: Vec<_> = with
             .iter_mut()

@@ -64,12 +64,14 @@ fn requests(context: &mut Context) -> Outcome<()> {
     if !context.wants(&case) {
         return Ok(());
     }
-    let (mut with, mut without) = (Vec::new(), Vec::new());
+    let mut with = Vec::new();
+    let mut without = Vec::new();
     for _ in 0..ROUNDS {
         with.push(in_sessions(count)?);
         without.push(of_nobody(count)?);
     }
-    let (with, without) = (median(&mut with), median(&mut without));
+    let with = median(&mut with);
+    let without = median(&mut without);
     context.report.add(Row::larger(&case, "op/s", with, ("without sessions", without)));
     Ok(())
 }
@@ -82,7 +84,8 @@ fn in_sessions(count: u64) -> Outcome<f64> {
     }
     let mut inputs = Vec::new();
     for n in 0..count {
-        let (name, number) = (&names[(n % 64) as usize], n / 64 + 1);
+        let name = &names[(n % 64) as usize];
+        let number = n / 64 + 1;
         let request = SessionRequest::new(name.clone(), number, number);
         inputs.push(SessionMachine::<Bank>::request(request, &transfer(n))?);
     }
@@ -124,7 +127,9 @@ fn snapshots(context: &mut Context) -> Outcome<()> {
         return Ok(());
     }
     let machine = full(count as u64)?;
-    let (mut there, mut back, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut there = Vec::new();
+    let mut back = Vec::new();
+    let mut bytes = Vec::new();
     for _ in 0..ROUNDS {
         bytes.clear();
         let started = Instant::now();

@@ -30,11 +30,13 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let sessions = filled(&database)?;
     // As many cells as responses, and as small.
     let names = workload::names(SESSIONS * RESPONSES as usize);
-    let (cells, mut random) = (database.cells(), Random::new(1));
+    let cells = database.cells();
+    let mut random = Random::new(1);
     for (n, name) in names.iter().enumerate() {
         cells.set(name, n as i64)?;
     }
-    let (mut third, sent) = (Random::new(3), adding()?);
+    let mut third = Random::new(3);
+    let sent = adding()?;
     let mut retry = [|| again(&sessions, &mut random, |it, number| it.retry(number, 1, &sent))];
     // For callers that build the transaction again for each retry.
     let mut anew =
@@ -82,8 +84,9 @@ fn again(
 ) -> Outcome<()> {
     let session = &sessions[random.below(sessions.len())];
     let number = 1 + random.below(RESPONSES as usize) as u64;
-    match black_box(send(session, number)?).repeated {
-        true => Ok(()),
-        false => Err("it was executed again".into()),
+    if black_box(send(session, number)?).repeated {
+        Ok(())
+    } else {
+        Err("it was executed again".into())
     }
 }

@@ -19,8 +19,9 @@ fn conflicting(w: &World) {
 }
 
 fn all(w: &World) -> Vec<i64> {
-    let value = |cell: &str| w.cells().get(cell).unwrap().unwrap().as_i64().unwrap();
-    ["k", "l", "m", "n"].map(value).to_vec()
+    ["k", "l", "m", "n"]
+        .map(|cell| w.cells().get(cell).unwrap().unwrap().as_i64().unwrap())
+        .to_vec()
 }
 
 /// `strict` fails without a change and lists the conflicting keys.

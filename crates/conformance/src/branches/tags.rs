@@ -20,7 +20,8 @@ pub fn names_the_newest_revision(w: &mut World) {
 /// A tag can name a past revision, given as a revision or as a timestamp.
 pub fn names_the_past(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let (then, stamp) = (w.db().revision(), w.wall_us());
+    let then = w.db().revision();
+    let stamp = w.wall_us();
     w.pass_ms(5);
     w.cells().set("k", 2).unwrap();
     assert_eq!(w.db().tag("r", "main", At::Revision(then)).unwrap(), then);

@@ -135,7 +135,8 @@ pub fn truncated_file_is_refused(w: &mut World) {
 pub fn progress_is_told(w: &mut World) {
     filled(w);
     let path = w.file("main.export");
-    let (mut out, mut back) = (0, 0);
+    let mut out = 0;
+    let mut back = 0;
     w.beside().export("main", &path, &mut |_| out += 1).unwrap();
     w.beside().import(&path, "copy", &mut |_| back += 1).unwrap();
     assert!(out > 0 && back > 0);

@@ -71,7 +71,8 @@ pub fn pages_give_everything_once(w: &mut World) {
     for n in 0..23 {
         w.cells().set("k", n).unwrap();
     }
-    let (mut all, mut before) = (Vec::new(), None);
+    let mut all = Vec::new();
+    let mut before = None;
     loop {
         let page = counters(&w.cells().history("k", 5, before).unwrap());
         let Some(last) = page.last() else { break };

@@ -68,7 +68,8 @@ pub fn pages_give_everything_once(w: &mut World) {
     for name in expected.iter() {
         w.cells().set(name, 1).unwrap();
     }
-    let (mut all, mut after) = (Vec::new(), None);
+    let mut all = Vec::new();
+    let mut after = None;
     loop {
         let page = w.cells().list("k", after.as_deref(), 5).unwrap();
         assert!(page.names.len() <= 5);

@@ -35,7 +35,8 @@ pub fn versioned_tells_everything(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.pass_ms(5);
     w.cells().set("k", 2).unwrap();
-    let (revision, stamp) = (w.db().revision(), w.wall_us());
+    let revision = w.db().revision();
+    let stamp = w.wall_us();
     w.cells().set("other", 1).unwrap();
     let seen = w.cells().get_versioned("k").unwrap().unwrap();
     assert_eq!((seen.value, seen.counter), (Value::Int(2), 2));

@@ -10,7 +10,8 @@ pub fn everything_is_there(w: &mut World) {
         w.cells().set(&format!("k{:02}", n % 10), n).unwrap();
     }
     w.cells().delete("k03").unwrap();
-    let (revision, listed) = (w.db().revision(), names(&w.cells(), ""));
+    let revision = w.db().revision();
+    let listed = names(&w.cells(), "");
     let versioned = w.cells().get_versioned("k07").unwrap();
     let history = w.cells().history("k03", 99, None).unwrap().len();
     w.reopen();
@@ -24,7 +25,8 @@ pub fn everything_is_there(w: &mut World) {
 /// Past revisions and timestamps can still be read after a reopen.
 pub fn past_is_readable(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let (then, stamp) = (w.db().revision(), w.wall_us());
+    let then = w.db().revision();
+    let stamp = w.wall_us();
     w.pass_ms(5);
     w.cells().set("k", 2).unwrap();
     w.reopen();

@@ -55,7 +55,8 @@ pub fn writes_stay_on_their_branch(w: &mut World) {
 /// removed the old data.
 pub fn restoring_is_of_one_branch(w: &mut World) {
     forked(w);
-    let (before, dev) = (whole(&space(w)), space_on(w, "dev"));
+    let before = whole(&space(w));
+    let dev = space_on(w, "dev");
     dev.put("k0", "dev", 6).unwrap();
     dev.restore(&snapshot_of(&[("x", "restored", 1)])).unwrap();
     w.beside().reap().unwrap();
@@ -79,7 +80,8 @@ pub fn restoring_is_of_one_branch(w: &mut World) {
 /// A fork does not inherit a restore in progress.
 pub fn forked_while_restoring(w: &mut World) {
     forked(w);
-    let (info, block) = (space(w).info().unwrap().unwrap(), mainstay::EntryBlock::default());
+    let info = space(w).info().unwrap().unwrap();
+    let block = mainstay::EntryBlock::default();
     let command =
         mainstay::StateCommand::Restore { space: name("s"), info, block, begun: None, ends: false };
     run(w.db(), command).unwrap();

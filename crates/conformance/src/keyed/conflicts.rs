@@ -122,7 +122,8 @@ pub fn restored_meanwhile(w: &mut World) {
 pub fn filling_does_not_conflict(w: &mut World) {
     filled(w);
     let begin = || {
-        let (info, block) = (space(w).info().unwrap().unwrap(), mainstay::EntryBlock::default());
+        let info = space(w).info().unwrap().unwrap();
+        let block = mainstay::EntryBlock::default();
         let begin =
             StateCommand::Restore { space: name("s"), info, block, begun: None, ends: false };
         run(w.db(), begin).unwrap();
@@ -283,7 +284,8 @@ pub fn what_it_replaced_is_its_own(w: &mut World) {
 /// If two transactions each read a key that the other writes, one of them conflicts.
 pub fn write_skew_cannot_happen(w: &mut World) {
     filled(w);
-    let (mut one, mut other) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+    let mut one = w.db().begin().unwrap();
+    let mut other = w.db().begin().unwrap();
     one.run(look(&["a/1"])).unwrap();
     other.run(look(&["a/2"])).unwrap();
     one.run(put("a/2", "one", 9)).unwrap();

@@ -20,7 +20,8 @@ pub fn every_revision_shows_its_state(w: &mut World) {
         space(w).put("a", value, version).unwrap();
         w.db().revision()
     };
-    let (one, two) = (put("1", 1), put("2", 2));
+    let one = put("1", 1);
+    let two = put("2", 2);
     space(w).delete("a", 3).unwrap();
     let deleted = w.db().revision();
     space(w).seal(9).unwrap();

@@ -127,7 +127,8 @@ impl Both {
             }
             Step::Fork { branch } => {
                 if count < 3 {
-                    let (from, to) = (Self::branch(branch % count), Self::branch(count));
+                    let from = Self::branch(branch % count);
+                    let to = Self::branch(count);
                     self.world.db().fork(&to, &from, At::Latest).unwrap();
                     self.models.push(self.models[branch % count].clone());
                 }

@@ -73,7 +73,8 @@ pub fn new_space_is_not_seen_before(w: &mut World) {
 pub fn damage_leaves_everything(w: &mut World) {
     space(w).put("a", "old", 5).unwrap();
     space(w).write(vec![StateWrite::advance("in", 5)]).unwrap();
-    let (before, large) = (whole(&space(w)), large());
+    let before = whole(&space(w));
+    let large = large();
     w.beside().reap().unwrap();
     let mut flipped = large.clone();
     let at = large.len() - 40;
@@ -160,7 +161,8 @@ pub fn entries_are_looked_at(w: &mut World) {
     refused(run(w.db(), command(bad(&place, None), None, true)), Code::InvalidArgument);
     let waiting = EntryKind::waiting(3.into(), b"k");
     let closed = SpaceInfo { frontier: Some(5.into()), ..info() };
-    let (space_, block) = (name("s"), bad(&waiting, Some(b"\0v")));
+    let space_ = name("s");
+    let block = bad(&waiting, Some(b"\0v"));
     let below =
         StateCommand::Restore { space: space_, info: closed, block, begun: None, ends: true };
     refused(run(w.db(), below), Code::InvalidArgument);

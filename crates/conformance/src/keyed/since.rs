@@ -49,7 +49,8 @@ pub fn changes_add_up(w: &mut World) {
     let keyed = space(w);
     let (taken, bytes) = since(&keyed, None);
     assert!(taken.is_full && taken.why.is_none());
-    let (mut contents, mut mark) = (Contents::new(), taken.mark);
+    let mut contents = Contents::new();
+    let mut mark = taken.mark;
     apply(&mut contents, &bytes);
     let steps: [(&dyn Fn(), u64); 7] = [
         (&|| done(keyed.put("a", "1", 1).unwrap()), 1),

@@ -131,7 +131,8 @@ pub fn restored_spaces(w: &mut World) {
     assert_eq!(space_on(w, "copy").look(&[b"d"]).unwrap(), [None]);
     // A space with an unfinished restore is not exported.
     let other = w.db().keyed("half").unwrap();
-    let (info, block) = (space(w).info().unwrap().unwrap(), EntryBlock::default());
+    let info = space(w).info().unwrap().unwrap();
+    let block = EntryBlock::default();
     run(
         w.db(),
         StateCommand::Restore { space: name("half"), info, block, begun: None, ends: false },
@@ -202,7 +203,8 @@ pub fn report_counts_spaces(w: &mut World) {
 pub fn hash_knows_spaces(w: &mut World) {
     filled(w);
     let hash = |w: &World| w.beside().export_hash("main").unwrap();
-    let (before, other) = (hash(w), World::memory());
+    let before = hash(w);
+    let other = World::memory();
     filled(&other);
     assert_eq!(hash(&other), before);
     space(&other).put("k0", "late", 1).unwrap();
@@ -248,7 +250,8 @@ pub fn imported_branch_lives_on(w: &mut World) {
 pub fn only_imports_replay(w: &mut World) {
     space(w).put("a", "newer", 5).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
-    let (mut block, mut older) = (EntryBlock::default(), Vec::new());
+    let mut block = EntryBlock::default();
+    let mut older = Vec::new();
     mainstay::put_state(4.into(), Some(b"older"), &mut older);
     block.push(&EntryKind::state(b"a"), Some(&older));
     let info = space(w).info().unwrap().unwrap();

@@ -40,7 +40,8 @@ pub fn pages_give_everything_once(s: &KeyedStand<'_>) {
     for n in 0..10 {
         s.append("k", &format!("{n:02}"), "item");
     }
-    let (mut seen, mut after) = (Vec::new(), None::<Vec<u8>>);
+    let mut seen = Vec::new();
+    let mut after = None::<Vec<u8>>;
     loop {
         let page = s.space().items(b"k", after.as_deref(), 3).unwrap();
         let Some(last) = page.last() else { break };

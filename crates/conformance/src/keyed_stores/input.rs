@@ -33,8 +33,8 @@ pub fn key_that_is_too_long(s: &KeyedStand<'_>) {
 
 /// Item IDs have the same limits as keys.
 pub fn ids_of_items(s: &KeyedStand<'_>) {
-    let (longest, long) =
-        ("i".repeat(STATE_KEY_LIMIT_BYTES), "i".repeat(STATE_KEY_LIMIT_BYTES + 1));
+    let longest = "i".repeat(STATE_KEY_LIMIT_BYTES);
+    let long = "i".repeat(STATE_KEY_LIMIT_BYTES + 1);
     s.refuses(vec![StateWrite::append("k", "", "item")], Code::InvalidName);
     s.refuses(vec![StateWrite::append("k", long.as_str(), "item")], Code::InvalidName);
     s.refuses(vec![StateWrite::append("", "1", "item")], Code::InvalidName);

@@ -76,9 +76,12 @@ impl<'s, 'w> Program<'s, 'w> {
         options: SpaceOptions,
         kind: VersionKind,
     ) -> Program<'s, 'w> {
-        let (can, twin, model) = (s.can(), Arc::new(MemoryState::new()), KeyedOracle::default());
+        let can = s.can();
+        let twin = Arc::new(MemoryState::new());
+        let model = KeyedOracle::default();
         let random = Random::of(&[seed, kind as u64]);
-        let (saved, told) = (Vec::new(), format!("seed {seed}, {options:?}, {kind}"));
+        let saved = Vec::new();
+        let told = format!("seed {seed}, {options:?}, {kind}");
         Program { s, can, twin, model, random, options, kind, saved, now: 5, told }
     }
 
@@ -155,7 +158,8 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn a_write(&mut self) -> StateWrite {
-        let (key, version) = (self.pick(&KEYS), self.a_version());
+        let key = self.pick(&KEYS);
+        let version = self.a_version();
         let value = format!("{}", self.random.below(100));
         let is_plain = !self.options.merged || self.options.ordered;
         match self.random.below(12) {
@@ -232,7 +236,8 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn save(&mut self) {
-        let (bytes, holds) = (self.s.snapshot(), self.model.clone());
+        let bytes = self.s.snapshot();
+        let holds = self.model.clone();
         self.saved.push(Saved { bytes, holds, some_keys: false });
     }
 
@@ -297,15 +302,18 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn scan(&mut self) {
-        let (prefix, limit) = (self.pick(&["", "", "a", "b", "user-"]), self.random.below(8));
+        let prefix = self.pick(&["", "", "a", "b", "user-"]);
+        let limit = self.random.below(8);
         let after = self.random.chance(50).then(|| self.pick(&KEYS).as_bytes());
-        let (prefix, limit) = (prefix.as_bytes(), 1 + limit as usize);
+        let prefix = prefix.as_bytes();
+        let limit = 1 + limit as usize;
         let expected = Ok(self.model.scan(prefix, after, limit));
         self.judge(&("scan", text(prefix)), expected, |space| space.scan(prefix, after, limit));
     }
 
     fn pages(&mut self) {
-        let (key, limit) = (self.pick(&KEYS).as_bytes(), 1 + self.random.below(4) as usize);
+        let key = self.pick(&KEYS).as_bytes();
+        let limit = 1 + self.random.below(4) as usize;
         let after = self.random.chance(50).then(|| self.pick(&IDS).as_bytes());
         if self.can.appends {
             let expected = Ok(self.model.log(key, after, limit));

@@ -111,7 +111,9 @@ fn while_sealing(
     put: impl Fn(u64) -> Wrote + Sync,
     seal: impl Fn(u64) + Sync,
 ) -> Vec<u64> {
-    let (sealed, puts, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let sealed = AtomicU64::new(0);
+    let puts = AtomicU64::new(0);
+    let broken = AtomicBool::new(false);
     let until = |count: &AtomicU64, least: u64| {
         // Pairs with the `Release` operations on the counters and on `Broken`: the operations they count
         // happened before.
@@ -121,7 +123,8 @@ fn while_sealing(
     };
     let told = s.together(|n| {
         let _broken = Broken(&broken);
-        let (n, mut waits) = (n as u64, Vec::new());
+        let n = n as u64;
+        let mut waits = Vec::new();
         for round in 0..SEALS {
             if n == 0 {
                 // The seal starts after half of the puts, so that the other half runs concurrently with
@@ -168,8 +171,11 @@ impl Drop for Broken<'_> {
 /// Detects waiting writes that are not sealed, and stale writes that are applied.
 pub fn sealing_loses_nothing(s: &KeyedStand<'_>) {
     let s = s.declared("ordered", SpaceOptions::default().ordered());
-    let put = |version: u64| s.put(&format!("{version:06}"), "v", version);
-    let told = while_sealing(&s, put, |frontier| done(s.seal(frontier)));
+    let told = while_sealing(
+        &s,
+        |version| s.put(&format!("{version:06}"), "v", version),
+        |frontier| done(s.seal(frontier)),
+    );
     let applied: Vec<u64> =
         s.states().into_iter().map(|(key, _)| key.parse().expect("a version")).collect();
     assert_eq!(applied, told);
@@ -195,7 +201,9 @@ pub fn sealing_merges_lose_nothing(s: &KeyedStand<'_>) {
 fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn() + Sync) {
     const LOOKS: u64 = 300;
     const WRITES: u64 = 25;
-    let (written, looked, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let written = AtomicU64::new(0);
+    let looked = AtomicU64::new(0);
+    let broken = AtomicBool::new(false);
     let goes_on = || {
         // Pairs with the `Release` operations below and in `Broken`.
         let is_little =
@@ -271,8 +279,7 @@ pub fn restores_are_seen_whole(s: &KeyedStand<'_>) {
         })
         .collect();
     s.restore(&snapshots[0]);
-    let restore = |n: u64| done(s.restore(&snapshots[(n % 2) as usize]));
-    look_at_pairs(s, restore, || is_pair(&**s.space()));
+    look_at_pairs(s, |n| done(s.restore(&snapshots[(n % 2) as usize])), || is_pair(&**s.space()));
 }
 
 /// Detects two conflicting declarations that both succeed.

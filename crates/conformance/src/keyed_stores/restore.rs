@@ -150,7 +150,8 @@ fn made(options: SpaceOptions, frontier: u64, entries: &[SpaceEntry]) -> Vec<u8>
 /// applied.
 pub fn waiting_below_the_frontier_is_refused(s: &KeyedStand<'_>) {
     let waits = |version: u64| {
-        let (key, value) = (b"k".to_vec(), Some(b"v".to_vec()));
+        let key = b"k".to_vec();
+        let value = Some(b"v".to_vec());
         SpaceEntry::Waiting(WaitingEntry { key, version: version.into(), value })
     };
     s.put("k", "before", 1);
@@ -168,7 +169,9 @@ pub fn deleted_below_the_frontier_is_forgotten(s: &KeyedStand<'_>) {
         let key = key.as_bytes().to_vec();
         SpaceEntry::State { key, version: version.into(), value: None }
     };
-    let (long_ago, just_now, open) = (deleted("a", 2), deleted("b", 4), deleted("c", 5));
+    let long_ago = deleted("a", 2);
+    let just_now = deleted("b", 4);
+    let open = deleted("c", 5);
     let options = SpaceOptions::default();
     s.restore(&made(options, 5, &[long_ago, just_now, open.clone()]));
     s.is_absent("a");

@@ -63,7 +63,8 @@ pub fn cursor_gives_everything_once(s: &KeyedStand<'_>) {
         s.put(key, "v", 1);
     }
     for limit in [1, 4, 5, 24, 25, 26] {
-        let (mut seen, mut after) = (Vec::new(), None::<String>);
+        let mut seen = Vec::new();
+        let mut after = None::<String>;
         loop {
             let (page, next) = s.page("k", after.as_deref(), limit);
             assert!(page.len() <= limit);
@@ -122,13 +123,16 @@ pub fn large_pages_end_early(s: &KeyedStand<'_>) {
     for key in [b"a", b"b", b"c", b"d"] {
         s.space().put(key, &large, 1.into()).unwrap();
     }
-    let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+    let mut seen = Vec::new();
+    let mut after = None;
+    let mut pages = 0;
     loop {
         let page = s.space().scan(b"", after.as_deref(), 100).unwrap();
         assert!((1..4).contains(&page.states.len()), "{} states", page.states.len());
         assert!(page.states.iter().all(|(_, state)| state.value == large));
         seen.extend(page.states.iter().map(|(key, _)| text(key)));
-        (after, pages) = (page.next, pages + 1);
+        after = page.next;
+        pages += 1;
         if after.is_none() {
             break;
         }

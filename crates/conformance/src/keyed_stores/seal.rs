@@ -163,8 +163,11 @@ pub fn logs_stay(s: &KeyedStand<'_>) {
 /// A seal applies many waiting writes.
 pub fn of_many(s: &KeyedStand<'_>) {
     let s = ordered(s);
-    let put = |n: u64| StateWrite::put(format!("k{}", n % 700), n.to_string(), 5_000 - n);
-    s.write((0..3_000).map(put).collect());
+    s.write(
+        (0..3_000)
+            .map(|n| StateWrite::put(format!("k{}", n % 700), n.to_string(), 5_000 - n))
+            .collect(),
+    );
     assert_eq!(s.seal(2_001 + 500), 500);
     assert_eq!(s.seal(6_000), 2_500);
     // The lowest number has the highest version.

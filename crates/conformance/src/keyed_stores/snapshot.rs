@@ -10,7 +10,8 @@ use std::io::{self, Write};
 /// Decodes the head and the entries of a snapshot.
 fn read(snapshot: &[u8]) -> (SnapshotHead, Vec<SpaceEntry>) {
     let mut reader = SnapshotReader::new(snapshot).unwrap();
-    let (head, mut entries) = (*reader.head(), Vec::new());
+    let head = *reader.head();
+    let mut entries = Vec::new();
     while let Some(block) = reader.next_block().unwrap() {
         for entry in &block {
             let (place, payload) = entry.unwrap();
@@ -23,7 +24,8 @@ fn read(snapshot: &[u8]) -> (SnapshotHead, Vec<SpaceEntry>) {
 
 /// Equal states have equal bytes, whatever writes led to them.
 pub fn equal_states_have_equal_bytes(s: &KeyedStand<'_>) {
-    let (one, other) = (s.other("one"), s.other("another"));
+    let one = s.other("one");
+    let other = s.other("another");
     for (key, version) in [("b", 1), ("a", 2), ("c", 3), ("b", 9), ("z", 4)] {
         one.put(key, "v", version);
     }
@@ -71,7 +73,8 @@ pub fn bytes_are_these(s: &KeyedStand<'_>) {
 
 /// A snapshot contains states, tombstones, waiting writes, logs and positions.
 pub fn has_everything(s: &KeyedStand<'_>) {
-    let (can, s) = (s.can(), s.filled("full"));
+    let can = s.can();
+    let s = s.filled("full");
     let (head, entries) = read(&s.snapshot());
     assert_eq!(head, SnapshotHead::all(s.info()));
     let count = |kind: EntryKind| entries.iter().filter(|entry| entry.kind() == kind).count();

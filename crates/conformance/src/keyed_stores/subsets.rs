@@ -91,7 +91,8 @@ pub fn deletions_travel(s: &KeyedStand<'_>) {
 /// Waiting writes are copied; an existing one of the same version is kept.
 pub fn what_waits_travels(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
-    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    let from = s.declared("from", options);
+    let to = s.declared("to", options);
     from.put("k", "from", 5);
     from.put("k", "from", 6);
     from.put("other", "from", 6);
@@ -109,7 +110,8 @@ pub fn what_waits_travels(s: &KeyedStand<'_>) {
 /// Waiting writes that are not newer than the target's state are not copied.
 pub fn overtaken_does_not_travel(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
-    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    let from = s.declared("from", options);
+    let to = s.declared("to", options);
     from.put("k", "from", 5);
     to.put("k", "here", 7);
     to.seal(8);
@@ -146,7 +148,8 @@ pub fn below_the_frontier_is_taken(s: &KeyedStand<'_>) {
 /// Waiting writes below the target's frontier are applied at once, in version order.
 pub fn waiting_below_the_frontier_is_applied(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
-    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    let from = s.declared("from", options);
+    let to = s.declared("to", options);
     for version in [4, 3, 8] {
         from.put("k", &format!("from {version}"), version);
     }
@@ -168,7 +171,8 @@ pub fn waiting_below_the_frontier_is_applied(s: &KeyedStand<'_>) {
 /// the function could apply them.
 pub fn merged_below_the_frontier_is_a_conflict(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered().merged();
-    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    let from = s.declared("from", options);
+    let to = s.declared("to", options);
     from.write(vec![merge("k", Some("from"), 9, None, &[])]);
     from.put("k", "waits", 10);
     from.put("other", "waits", 6);
@@ -184,7 +188,8 @@ pub fn merged_below_the_frontier_is_a_conflict(s: &KeyedStand<'_>) {
 /// A waiting write older than a deletion is not applied, even though the tombstone was discarded.
 pub fn overtaken_below_the_frontier_is_dropped(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
-    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    let from = s.declared("from", options);
+    let to = s.declared("to", options);
     from.put("k", "late", 3);
     from.write(vec![merge("k", None, 5, None, &[])]);
     to.seal(7);

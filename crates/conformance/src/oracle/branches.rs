@@ -63,7 +63,8 @@ impl Oracle {
             BranchCommand::Untag { name } => Answer::Did(self.untag(name.as_str())),
             other => return Err(Error::new(Code::Unsupported, format!("{other:?}"))),
         };
-        let (revision, stamp) = (self.revision, self.last_stamp);
+        let revision = self.revision;
+        let stamp = self.last_stamp;
         let answers = [answer].into_iter().collect();
         Ok(Receipt { revision, stamp, held: true, repeated: false, answers })
     }
@@ -160,8 +161,11 @@ impl Oracle {
         let [a, b] = [a, b].map(|branch| self.id(branch));
         let messages = [(a.clone()?, b.clone()?, ChangedOn::A), (b?, a?, ChangedOn::B)];
         let messages = messages.into_iter().flat_map(|(from, into, on)| {
-            let differs = |change: &&Change| [on, ChangedOn::Both].contains(&change.on);
-            let brought = runs.iter().filter(differs).map(|change| change.key.clone()).collect();
+            let brought = runs
+                .iter()
+                .filter(|change| [on, ChangedOn::Both].contains(&change.on))
+                .map(|change| change.key.clone())
+                .collect();
             let [from, into] = [from, into].map(|id| &self.lines[&id].state);
             let runs = Runs {
                 brought: &brought,
@@ -203,12 +207,15 @@ impl Oracle {
 
     /// Merges one branch into another in one transaction and returns its revision.
     pub fn merge(&mut self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
-        let (source, target) = (self.id(from)?, self.id(into)?);
+        let source = self.id(from)?;
+        let target = self.id(into)?;
         if source == target {
             return Err(Error::new(Code::InvalidArgument, "a branch cannot be merged into itself"));
         }
         let sides = self.sides(source, target);
-        let (stamp, revision, now) = (self.next_stamp(), self.revision + 1, self.latest());
+        let stamp = self.next_stamp();
+        let revision = self.revision + 1;
+        let now = self.latest();
         let mut merged = sides[2].clone();
         let writer = Run::new(&mut merged, revision, stamp, target).writer;
         let cells = sides.each_ref().map(|side| &side.cells);
@@ -284,7 +291,8 @@ impl Oracle {
 
     /// The revision and branch of the common ancestor.
     fn shared(&self, a: u32, b: u32) -> Option<(Revision, u32)> {
-        let (a, b) = (self.known(a, self.revision), self.known(b, self.revision));
+        let a = self.known(a, self.revision);
+        let b = self.known(b, self.revision);
         past::newest_shared(&a, &b, |id| self.lines.contains_key(&id))
     }
 
@@ -376,7 +384,8 @@ fn bring_runs(
     writer: Writer,
     strategy: MergeStrategy,
 ) -> (Vec<String>, BTreeSet<String>) {
-    let (mut clashes, mut brought) = (Vec::new(), BTreeSet::new());
+    let mut clashes = Vec::new();
+    let mut brought = BTreeSet::new();
     for run in every_name(states) {
         let sides = states.map(|state| run_side(state, run, now));
         let Some(on) = compare_runs(&sides).filter(|on| *on != ChangedOn::B) else { continue };
@@ -419,9 +428,10 @@ fn run_outcome(
     let was_consistent = ours.as_ref().is_some_and(Log::is_consistent);
     let is_judged = was_consistent && (on == ChangedOn::Both || theirs.is_consistent());
     let log = joined(theirs, ours, stamp);
-    match is_judged && !log.is_consistent() {
-        true => RunOutcome::Refused,
-        false => RunOutcome::Become(Some(log)),
+    if is_judged && !log.is_consistent() {
+        RunOutcome::Refused
+    } else {
+        RunOutcome::Become(Some(log))
     }
 }
 

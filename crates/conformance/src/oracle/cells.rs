@@ -32,8 +32,10 @@ pub(super) fn list(
     if limit == 0 || limit > limits::PAGE_LIMIT {
         return Err(Error::new(Code::InvalidLimit, format!("{limit} is no page limit")));
     }
-    let wanted = |name: &&String| in_range(name, prefix, after, None);
-    let seen = cells.names().filter(wanted).filter(|name| cells.live(name, moment).is_some());
+    let seen = cells
+        .names()
+        .filter(|name| in_range(name, prefix, after, None))
+        .filter(|name| cells.live(name, moment).is_some());
     let mut names: Vec<String> = seen.take(limit + 1).cloned().collect();
     let more = names.len() > limit;
     names.truncate(limit);
@@ -55,7 +57,8 @@ impl Run<'_> {
                 Ok(Answer::Cell(self.seen(name.as_str()).as_ref().map(shown)))
             }
             CellCommand::List { prefix, after, limit } => {
-                let (cells, after) = (&self.state.cells, after.as_deref());
+                let cells = &self.state.cells;
+                let after = after.as_deref();
                 list(cells, prefix, after, *limit, self.moment()).map(Answer::Names)
             }
             CellCommand::Init { name, value } => Ok(self.init(name.as_str(), value)),

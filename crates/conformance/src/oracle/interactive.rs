@@ -32,8 +32,10 @@ pub struct Open {
 impl Open {
     /// Begins a transaction on a branch, at the newest revision.
     pub fn begin(oracle: &Oracle, branch: &str) -> Result<Open> {
-        let (id, copy) = (oracle.id(branch)?, oracle.line(branch)?.state.clone());
-        let (branch, snapshot) = (branch.to_owned(), oracle.latest());
+        let id = oracle.id(branch)?;
+        let copy = oracle.line(branch)?.state.clone();
+        let branch = branch.to_owned();
+        let snapshot = oracle.latest();
         let (guards, steps, spaces, told) = Default::default();
         Ok(Open { branch, id, snapshot, copy, guards, steps, spaces, told, wrote: false })
     }
@@ -129,7 +131,8 @@ impl Open {
     /// conflict in that case. It must report one if an answer would change.
     pub fn may_conflict(&self, oracle: &Oracle) -> bool {
         let Ok(line) = oracle.line(&self.branch) else { return true };
-        let (since, latest) = (self.snapshot.revision, oracle.latest().revision);
+        let since = self.snapshot.revision;
+        let latest = oracle.latest().revision;
         !self.spaces.iter().all(|space| line.state.spaces.unwritten(space.as_str(), since, latest))
     }
 
@@ -179,7 +182,8 @@ impl Open {
             Contract::Records => expiry(self.copy.records.live(name.as_str(), self.snapshot)),
             _ => expiry(self.copy.cells.live(name.as_str(), self.snapshot)),
         };
-        let (name, since) = (name.clone(), self.snapshot.revision);
+        let name = name.clone();
+        let since = self.snapshot.revision;
         self.guards.push(Guard::Unchanged { contract, name, since, expires });
     }
 
@@ -191,7 +195,8 @@ impl Open {
         upto: Option<String>,
         expires: Option<Stamp>,
     ) {
-        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
         let since = self.snapshot.revision;
         self.guards.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
     }

@@ -57,7 +57,8 @@ impl Log {
     /// Folds the events up to a sequence number into a snapshot. Also returns alerts for events that are
     /// illegal in their state.
     fn fold(&self, run: &str, upto: u64) -> (RunSnapshot, Vec<RunAlert>) {
-        let (mut snapshot, mut alerts) = (RunSnapshot::new(run), Vec::new());
+        let mut snapshot = RunSnapshot::new(run);
+        let mut alerts = Vec::new();
         for (event, stamp) in self.events.iter().take(upto as usize) {
             if let Judgement::Illegal(message) = reduce(&mut snapshot, event) {
                 alerts.push(RunAlert { run_seq: event.run_seq, message, stamp: *stamp });
@@ -153,9 +154,10 @@ fn list(
 }
 
 fn check_limit(limit: usize) -> Result<()> {
-    match (1..=limits::PAGE_LIMIT).contains(&limit) {
-        true => Ok(()),
-        false => Err(Error::new(Code::InvalidLimit, format!("{limit} is no page limit"))),
+    if (1..=limits::PAGE_LIMIT).contains(&limit) {
+        Ok(())
+    } else {
+        Err(Error::new(Code::InvalidLimit, format!("{limit} is no page limit")))
     }
 }
 
@@ -191,7 +193,9 @@ impl Run<'_> {
 
     fn append_event(&mut self, event: &NewEvent, expected: Option<u64>) -> Result<Appended> {
         event.check()?;
-        let (run, key, stamp) = (Name::new(&event.run_id)?, event.key()?, self.writer.stamp);
+        let run = Name::new(&event.run_id)?;
+        let key = event.key()?;
+        let stamp = self.writer.stamp;
         let log = self.log(&run)?;
         if let Some(first) = log.as_ref().and_then(|log| log.of_key(&key)) {
             return Ok(Appended {
@@ -215,7 +219,8 @@ impl Run<'_> {
         if let Some(message) = &event.message {
             self.put_with_event(&message.put(run), key)?;
         }
-        let (event_id, persisted_at) = (id, now);
+        let event_id = id;
+        let persisted_at = now;
         Ok(Appended {
             run_seq,
             idempotent: false,
@@ -230,9 +235,10 @@ impl Run<'_> {
     fn log(&self, run: &Name) -> Result<Option<Log>> {
         let live = self.state.logs.value(run.as_str(), self.moment());
         let deleted = live.is_none() && !self.state.logs.all(run.as_str()).is_empty();
-        match deleted {
-            true => Err(Error::new(Code::RunNotFound, format!("run `{run}` was deleted"))),
-            false => Ok(live),
+        if deleted {
+            Err(Error::new(Code::RunNotFound, format!("run `{run}` was deleted")))
+        } else {
+            Ok(live)
         }
     }
 

@@ -186,8 +186,10 @@ impl Oracle {
     }
 
     fn id(&self, branch: &str) -> Result<u32> {
-        let missing = || Error::new(Code::BranchNotFound, format!("no branch `{branch}`"));
-        self.names.get(branch).copied().ok_or_else(missing)
+        self.names
+            .get(branch)
+            .copied()
+            .ok_or_else(|| Error::new(Code::BranchNotFound, format!("no branch `{branch}`")))
     }
 
     /// Reads a cell at a moment.

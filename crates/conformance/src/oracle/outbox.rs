@@ -128,12 +128,15 @@ impl Outbox {
     /// Adds a message with its origin and returns its new ID.
     fn put(&mut self, letter: Letter, writer: Writer) -> u64 {
         self.last_id += 1;
-        let (id, written) = (self.last_id, writer.stamp);
+        let id = self.last_id;
+        let written = writer.stamp;
         let Letter { message: Message { subject, payload, run, .. }, origin, event, .. } = letter;
         let holds_up = run.is_some();
         let message = Message { id, subject, payload, run, tries: 0, written, failure: None };
         let Writer { home: lies_on, revision, .. } = writer;
-        let (due, is_dead, token) = (written, false, 0);
+        let due = written;
+        let is_dead = false;
+        let token = 0;
         let known = Known { upto: id, since: revision, by: lies_on };
         self.known.entry(lies_on).or_default().push(known);
         let letter =
@@ -248,17 +251,26 @@ impl Run<'_> {
     }
 
     fn change_outbox(&mut self, command: &OutboxCommand) -> Result<Answer> {
-        let (now, outbox) = (self.writer.stamp, &mut self.state.outbox);
+        let now = self.writer.stamp;
+        let outbox = &mut self.state.outbox;
         let answer = |answer| Ok(Answer::Outbox(Box::new(answer)));
         match command {
             OutboxCommand::Put { subject, payload, run } => {
                 let run = run.as_ref().map(|run| run.as_str().to_owned());
                 let origin = (self.writer.home, outbox.last_id + 1);
-                let (subject, payload) = (subject.clone(), payload.clone());
-                let (id, tries, written, failure) = (0, 0, now, None);
+                let subject = subject.clone();
+                let payload = payload.clone();
+                let id = 0;
+                let tries = 0;
+                let written = now;
+                let failure = None;
                 let message = Message { id, subject, payload, run, tries, written, failure };
                 let Writer { home: lies_on, revision, .. } = self.writer;
-                let (due, is_dead, holds_up, token, event) = (now, false, false, 0, None);
+                let due = now;
+                let is_dead = false;
+                let holds_up = false;
+                let token = 0;
+                let event = None;
                 let letter = Letter {
                     message,
                     lies_on,
@@ -281,8 +293,10 @@ impl Run<'_> {
             }
             OutboxCommand::FailHeld { token, id, message, backoff_ms, tries } => {
                 check_held(outbox, &[*id], *token)?;
-                let (id, message) = (*id, message.clone());
-                let (backoff_ms, tries) = (*backoff_ms, *tries);
+                let id = *id;
+                let message = message.clone();
+                let backoff_ms = *backoff_ms;
+                let tries = *tries;
                 self.change_outbox(&OutboxCommand::Fail { id, message, backoff_ms, tries })
             }
             OutboxCommand::Ack { ids } => {
@@ -296,7 +310,9 @@ impl Run<'_> {
                 let dead = outbox.letters.get_mut(id).filter(|letter| letter.is_dead);
                 let did = dead.is_some();
                 dead.into_iter().for_each(|letter| {
-                    (letter.is_dead, letter.due, letter.message.tries) = (false, now, 0);
+                    letter.is_dead = false;
+                    letter.due = now;
+                    letter.message.tries = 0;
                     letter.token = 0;
                 });
                 Ok(Answer::Did(did))
@@ -312,13 +328,16 @@ fn claim(outbox: &mut Outbox, limit: usize, lease_ms: u64, now: Stamp) -> Vec<Me
         let Some((_, id)) = outbox.queue().into_iter().find(|(due, _)| *due <= now) else { break };
         let Some(letter) = outbox.letters.get_mut(&id) else { break };
         if letter.message.tries >= TRIES_LIMIT {
-            let silent = || "its lease was over every time".to_owned();
-            letter.message.failure.get_or_insert_with(silent);
+            letter
+                .message
+                .failure
+                .get_or_insert_with(|| "its lease was over every time".to_owned());
             outbox.bury(id, now);
             continue;
         }
         letter.message.tries += 1;
-        (letter.due, letter.token) = (now + lease_ms * 1_000, now);
+        letter.due = now + lease_ms * 1_000;
+        letter.token = now;
         taken.push(letter.message.clone());
     }
     taken
@@ -331,10 +350,14 @@ fn was_taken(letter: &Letter) -> bool {
 
 /// Fails with `Fenced` unless the token holds all claimed messages of the list.
 fn check_held(outbox: &Outbox, ids: &[u64], token: Stamp) -> Result<()> {
-    let held = |id: &u64| outbox.letters.get(id).filter(|letter| was_taken(letter));
-    match ids.iter().filter_map(held).all(|letter| letter.token == token && token > 0) {
-        true => Ok(()),
-        false => Err(Error::new(Code::Fenced, "another has claimed it")),
+    if ids
+        .iter()
+        .filter_map(|id| outbox.letters.get(id).filter(|letter| was_taken(letter)))
+        .all(|letter| letter.token == token && token > 0)
+    {
+        Ok(())
+    } else {
+        Err(Error::new(Code::Fenced, "another has claimed it"))
     }
 }
 

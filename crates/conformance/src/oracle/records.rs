@@ -141,7 +141,8 @@ impl Run<'_> {
                 Ok(Answer::Record(seen.map(|seen| some(shown(&seen), fields.as_deref()))))
             }
             RecordCommand::Scan { prefix, filters, after, limit } => {
-                let (records, after) = (&self.state.records, after.as_deref());
+                let records = &self.state.records;
+                let after = after.as_deref();
                 scan(records, prefix, filters, after, *limit, moment).map(Answer::Records)
             }
             RecordCommand::Count { prefix, filters } => {
@@ -209,8 +210,9 @@ impl Run<'_> {
                 if pairs.is_empty() {
                     return Err(Error::new(Code::InvalidField, "no fields"));
                 }
-                let there = |(field, _): &(Field, _)| fields.get(field.as_bytes()).is_some();
-                if *only_absent && pairs.iter().any(there) {
+                if *only_absent
+                    && pairs.iter().any(|(field, _)| fields.get(field.as_bytes()).is_some())
+                {
                     return Ok(Answer::Did(false));
                 }
                 let before = fields.len();
@@ -256,9 +258,10 @@ fn check(write: &RecordWrite) -> Result<()> {
     let empty = set.is_empty() && (write.replace || !changes);
     let count = |field: &&&Field| set.iter().filter(|other| other == field).count();
     let twice = set.iter().any(|field| count(&field) > 1 || write.clear.contains(field));
-    match empty || twice {
-        true => Err(Error::new(Code::InvalidField, "no fields, or one of them twice")),
-        false => Ok(()),
+    if empty || twice {
+        Err(Error::new(Code::InvalidField, "no fields, or one of them twice"))
+    } else {
+        Ok(())
     }
 }
 

@@ -61,7 +61,8 @@ impl<'a> Run<'a> {
     /// Deletes a live value and returns whether it existed. An expired value gets its expiry written,
     /// but only on the branch that wrote it.
     pub fn remove<T: Clone>(&mut self, name: &str, of: fn(&mut State) -> &mut Versions<T>) -> bool {
-        let (moment, writer) = (self.moment(), self.writer);
+        let moment = self.moment();
+        let writer = self.writer;
         let versions = of(self.state);
         let own = versions.newest(name, writer.revision).is_some_and(|v| v.home == writer.home);
         let lapsed = own && versions.settle(writer, name);

@@ -17,7 +17,8 @@ type Entries = [Option<SpaceEntry>; 3];
 
 /// The differences of two branches: first the spaces, then their entries.
 pub(super) fn changes(states: &[&Spaces; 3], now: Moment) -> Vec<Change> {
-    let (mut spaces, mut entries) = (Vec::new(), Vec::new());
+    let mut spaces = Vec::new();
+    let mut entries = Vec::new();
     for name in branches::every_name(states) {
         let sides: Sides = states.map(|state| state.value(name, now));
         let infos = sides.each_ref().map(|side| side.as_ref().map(|space| space.info));
@@ -128,7 +129,9 @@ pub(super) fn bring(
 ) -> Vec<String> {
     use MergeStrategy::{Ours, Strict, Theirs};
     // Conflicts in spaces whose generation differs from the ancestor's are reported last.
-    let (mut spaces, mut entries, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    let mut spaces = Vec::new();
+    let mut entries = Vec::new();
+    let mut last = Vec::new();
     for name in branches::every_name(states) {
         let sides: Sides = states.map(|state| state.value(name, now));
         let [base, a, b] = &sides;
@@ -180,7 +183,8 @@ pub(super) fn bring(
 /// Merges two sides of a space. Returns the merged space and the conflicts in it.
 fn merged(name: &str, sides: &Sides, strategy: MergeStrategy) -> (Option<Space>, Vec<String>) {
     let [base, Some(a), Some(b)] = sides else { return (sides[2].clone(), Vec::new()) };
-    let (mut space, mut clashes) = (b.clone(), Vec::new());
+    let mut space = b.clone();
+    let mut clashes = Vec::new();
     let is_changed = Some(a.info) != base.as_ref().map(|base| base.info);
     if is_changed {
         let versions = &mut space.info.options.versions;

@@ -47,7 +47,9 @@ impl Space {
             value: value.clone(),
         });
         let waiting = self.waiting.iter().map(|((version, key), value)| {
-            let (key, version, value) = (key.clone(), *version, value.clone());
+            let key = key.clone();
+            let version = *version;
+            let value = value.clone();
             SpaceEntry::Waiting(WaitingEntry { key, version, value })
         });
         let items = self.items.iter().map(|((key, id), item)| SpaceEntry::Item {
@@ -105,9 +107,10 @@ impl Space {
         if !self.is_newer(key, version) {
             return;
         }
-        match value.is_none() && self.info.is_sealed(version) {
-            true => drop(self.states.remove(key)),
-            false => drop(self.states.insert(key.to_vec(), (version, value))),
+        if value.is_none() && self.info.is_sealed(version) {
+            drop(self.states.remove(key))
+        } else {
+            drop(self.states.insert(key.to_vec(), (version, value)))
         }
     }
 

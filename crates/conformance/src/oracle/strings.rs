@@ -70,9 +70,10 @@ impl Run<'_> {
     }
 
     fn refuse_record(&self, name: &str) -> Result<()> {
-        match self.is_record(name) {
-            true => Err(Error::new(Code::WrongType, format!("`{name}` is a record"))),
-            false => Ok(()),
+        if self.is_record(name) {
+            Err(Error::new(Code::WrongType, format!("`{name}` is a record")))
+        } else {
+            Ok(())
         }
     }
 
@@ -177,7 +178,8 @@ impl Run<'_> {
     }
 
     fn expire_if(&mut self, name: &str, ttl: Ttl, only: ExpireOnly) -> Result<bool> {
-        let (seen, old) = (self.seen(name), self.expires(name));
+        let seen = self.seen(name);
+        let old = self.expires(name);
         let new = self.expiry(ttl, old)?;
         let Some(seen) = seen else { return Ok(false) };
         let holds = may_expire(only, old, new);
@@ -200,7 +202,8 @@ pub(super) fn sum(a: &str, b: &str) -> Result<String> {
     }
     let text = match (on_paper(a), on_paper(b)) {
         (Some(a), Some(b)) => {
-            let (sign, sum) = (if a + b < 0 { "-" } else { "" }, (a + b).unsigned_abs());
+            let sign = if a + b < 0 { "-" } else { "" };
+            let sum = (a + b).unsigned_abs();
             let digits = format!("{sum:0width$}", width = DIGITS + 1);
             let (whole, fraction) = digits.split_at(digits.len() - DIGITS);
             format!("{sign}{whole}.{fraction}")

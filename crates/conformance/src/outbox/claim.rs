@@ -39,7 +39,8 @@ pub fn lease_that_is_over(w: &mut World) {
 
 /// An acknowledged message is removed, and acknowledging it again has no effect.
 pub fn delivered_goes(w: &mut World) {
-    let (a, b) = (send(w, "a", None), send(w, "b", None));
+    let a = send(w, "a", None);
+    let b = send(w, "b", None);
     claim(w);
     assert_eq!(w.db().outbox().ack(&[a, a, 9_999]).unwrap(), 1);
     assert_eq!(writes_nothing(w.db(), || w.db().outbox().ack(&[a]).unwrap()), 0);
@@ -62,7 +63,8 @@ pub fn late_delivery_counts(w: &mut World) {
 
 /// With the token of an expired lease, `ack_held` and `fail_held` fail with `Fenced` and change nothing.
 pub fn a_lease_that_is_over_is_fenced(w: &mut World) {
-    let (a, b) = (send(w, "a", None), send(w, "b", None));
+    let a = send(w, "a", None);
+    let b = send(w, "b", None);
     let outbox = w.db().outbox();
     let hold = || outbox.hold(10, LEASE).unwrap();
     let first = hold();

@@ -133,7 +133,8 @@ pub fn guard_on_a_message(w: &mut World) {
     let id = send(w, "a", Some("r"));
     let since = w.db().revision();
     let guard = |name: &str| {
-        let (contract, name) = (Contract::Outbox, crate::check::name(name));
+        let contract = Contract::Outbox;
+        let name = crate::check::name(name);
         Guard::Unchanged { contract, name, since, expires: None }
     };
     let look = |guard| w.db().execute(Transaction::new().guard(guard).otherwise(vec![]));

@@ -94,7 +94,8 @@ pub fn one_of_many_wins(w: &mut World) {
     let won = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for n in 0..8 {
-            let (records, won) = (w.records(), &won);
+            let records = w.records();
+            let won = &won;
             scope.spawn(move || {
                 let new = format!("claimed by {n}");
                 if records.compare_and_swap("k", "state", "pending", new).unwrap() {

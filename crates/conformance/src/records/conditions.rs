@@ -122,8 +122,9 @@ pub fn fence_lets_the_holder_write(w: &mut World) {
 /// A fence with another token fails with `Fenced` and writes nothing.
 pub fn other_token_is_fenced(w: &mut World) {
     w.records().put("k", &fields(&[("token", "8"), ("a", "1")]), None).unwrap();
-    let step = || w.records().write(write("k", &[("a", "2")]).when(fence("7")));
-    let error = writes_nothing(w.db(), step).unwrap_err();
+    let error =
+        writes_nothing(w.db(), || w.records().write(write("k", &[("a", "2")]).when(fence("7"))))
+            .unwrap_err();
     assert_eq!((error.code(), error.kind()), (Code::Fenced, ErrorKind::Fenced));
     holds(&w.records(), "k", &[("a", "1"), ("token", "8")]);
 }
@@ -193,7 +194,8 @@ pub fn tokens_only_rise(w: &mut World) {
         w.records().write(take).unwrap();
         String::from_utf8(w.records().get_field("lock", "token").unwrap().unwrap()).unwrap()
     };
-    let (first, second) = (grant(), grant());
+    let first = grant();
+    let second = grant();
     assert!(first.parse::<u64>().unwrap() < second.parse::<u64>().unwrap());
     refused(w.records().write(write("lock", &[("a", "1")]).when(fence(&first))), Code::Fenced);
     assert!(w.records().write(write("lock", &[("a", "1")]).when(fence(&second))).is_ok());

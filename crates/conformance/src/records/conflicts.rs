@@ -251,7 +251,8 @@ pub fn write_skew_cannot_happen(w: &mut World) {
         assert_eq!(t.run(count("room", free())).unwrap(), Answer::Count(0));
         t.run(write(key, &[("state", "free")])).unwrap();
     };
-    let (mut one, mut two) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+    let mut one = w.db().begin().unwrap();
+    let mut two = w.db().begin().unwrap();
     take(&mut one, "room/1");
     take(&mut two, "room/2");
     one.commit().unwrap();

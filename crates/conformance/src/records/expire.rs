@@ -75,8 +75,10 @@ pub fn bad_times_are_refused(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     for ttl in [Ttl::Millis(0), Ttl::Millis(u64::MAX), Ttl::Until(u64::MAX)] {
         refused(writes_nothing(w.db(), || w.records().expire("k", ttl)), Code::InvalidTtl);
-        let put = || w.records().put("k", &fields(&[("a", "2")]), Some(ttl));
-        refused(writes_nothing(w.db(), put), Code::InvalidTtl);
+        refused(
+            writes_nothing(w.db(), || w.records().put("k", &fields(&[("a", "2")]), Some(ttl))),
+            Code::InvalidTtl,
+        );
         refused(w.records().expire("absent", ttl), Code::InvalidTtl);
     }
 }

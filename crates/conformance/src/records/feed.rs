@@ -100,8 +100,9 @@ pub fn by_prefix_key_and_branch(w: &mut World) {
         let seen = events(&mut feed, count).into_iter();
         seen.map(|event| format!("{} {}", event.branch, event.key)).collect::<Vec<_>>()
     };
-    let (main, prefix, key) =
-        (Some("main".to_owned()), Some("a/".to_owned()), Some("b".to_owned()));
+    let main = Some("main".to_owned());
+    let prefix = Some("a/".to_owned());
+    let key = Some("b".to_owned());
     assert_eq!(
         see(Filter { branch: main, prefix, ..Filter::default() }, 2),
         ["main a/1", "main a/2"]

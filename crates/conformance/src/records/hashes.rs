@@ -5,8 +5,8 @@ use crate::check::*;
 use mainstay::{Answer, Code, Field, HashCommand, Ttl};
 
 fn set(w: &World, pairs: &[(&str, &str)], only_absent: bool) -> Answer {
-    let pair = |(name, value): &(&str, &str)| (field(name), value.as_bytes().to_vec());
-    let pairs = pairs.iter().map(pair).collect();
+    let pairs =
+        pairs.iter().map(|(name, value)| (field(name), value.as_bytes().to_vec())).collect();
     run(w.db(), HashCommand::Set { key: name("k"), pairs, only_absent }).unwrap()
 }
 

@@ -37,7 +37,8 @@ pub fn deletions_are_entries(w: &mut World) {
 /// Paging by counter returns every version once.
 pub fn pages_give_everything_once(w: &mut World) {
     (1..=7).for_each(|n| done(w.records().set_field("k", "a", n.to_string()).unwrap()));
-    let (mut seen, mut before) = (Vec::new(), None);
+    let mut seen = Vec::new();
+    let mut before = None;
     loop {
         let page = entries(w, 3, before);
         let Some((last, _)) = page.last() else { break };

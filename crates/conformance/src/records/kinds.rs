@@ -17,7 +17,8 @@ fn replaced(did: bool, old: Option<Value>) -> Answer {
 }
 
 fn every_hash_command(key: &str) -> Vec<HashCommand> {
-    let (key, field) = (name(key), field("a"));
+    let key = name(key);
+    let field = field("a");
     let pairs = vec![(field.clone(), b"1".to_vec())];
     vec![
         HashCommand::Set { key: key.clone(), pairs, only_absent: false },
@@ -33,7 +34,9 @@ fn every_hash_command(key: &str) -> Vec<HashCommand> {
 pub fn strings_refuse_a_record(w: &mut World) {
     hash(w);
     let k = || name("k");
-    let (value, only, ttl) = (Value::from("v"), Only::Always, Ttl::Clear);
+    let value = Value::from("v");
+    let only = Only::Always;
+    let ttl = Ttl::Clear;
     let refusing = [
         StringCommand::Get { name: k() },
         StringCommand::Take { name: k() },

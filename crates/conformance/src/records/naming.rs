@@ -57,8 +57,7 @@ fn many(count: usize) -> Fields {
 /// A record has at most 65,536 fields.
 pub fn fields_of_a_record(w: &mut World) {
     assert_eq!(w.records().put("k", &many(65_536), None).unwrap(), 1);
-    let more = || w.records().set_field("k", "one more", "");
-    let error = writes_nothing(w.db(), more).unwrap_err();
+    let error = writes_nothing(w.db(), || w.records().set_field("k", "one more", "")).unwrap_err();
     assert_eq!((error.code(), error.kind()), (Code::ValueTooLarge, ErrorKind::TooLarge));
     assert_eq!(w.records().set_field("k", "f7", "x").unwrap(), 2, "there it is one of them");
     let swap = RecordWrite::to("k").unwrap().clear("f7").unwrap().set("g", "").unwrap();

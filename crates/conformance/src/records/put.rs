@@ -99,6 +99,8 @@ pub fn after_deletion_continues_the_counter(w: &mut World) {
 
 /// A write without fields is refused.
 pub fn of_nothing_is_refused(w: &mut World) {
-    let nothing = || w.records().put("k", &Fields::default(), None);
-    refused(writes_nothing(w.db(), nothing), Code::InvalidField);
+    refused(
+        writes_nothing(w.db(), || w.records().put("k", &Fields::default(), None)),
+        Code::InvalidField,
+    );
 }

@@ -40,8 +40,10 @@ pub fn sums_go_on(w: &mut World) {
 /// A `replace` without fields, or one that clears fields, is refused.
 pub fn with_nothing_is_refused(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
-    let nothing = || w.records().replace("k", &Fields::default(), None);
-    refused(writes_nothing(w.db(), nothing), Code::InvalidField);
+    refused(
+        writes_nothing(w.db(), || w.records().replace("k", &Fields::default(), None)),
+        Code::InvalidField,
+    );
     let write = RecordWrite::to("k").unwrap().replace().clear("a").unwrap();
     refused(writes_nothing(w.db(), || w.records().write(write)), Code::InvalidField);
 }

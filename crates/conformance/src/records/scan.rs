@@ -39,7 +39,8 @@ pub fn cursor_gives_everything_once(w: &mut World) {
     let keys: Vec<String> = (0..25).map(|n| format!("k{n:02}")).collect();
     keys.iter().for_each(|key| done(w.records().set_field(key, "f", "1").unwrap()));
     for limit in [1, 4, 5, 25, 26] {
-        let (mut seen, mut after) = (Vec::new(), None);
+        let mut seen = Vec::new();
+        let mut after = None;
         loop {
             let page = w.records().scan("k", &[], after.as_deref(), limit).unwrap();
             seen.extend(page.records.into_iter().map(|(key, _)| key));
@@ -262,7 +263,8 @@ pub fn cursor_of_another_scan_is_refused(w: &mut World) {
     filled(w, &[("a/1", "1"), ("a/2", "1"), ("b", "1")]);
     for other in ["b", "a", "A", ""] {
         refused(w.records().scan("a/", &[], Some(other), 10), Code::InvalidArgument);
-        let (prefix, after) = ("a/".to_owned(), Some(other.to_owned()));
+        let prefix = "a/".to_owned();
+        let after = Some(other.to_owned());
         let scan = RecordCommand::Scan { prefix, filters: vec![], after, limit: 10 };
         refused(run(w.db(), scan.clone()), Code::InvalidArgument);
         refused(w.db().begin().unwrap().run(scan), Code::InvalidArgument);

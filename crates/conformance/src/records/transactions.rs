@@ -24,8 +24,8 @@ fn passes(w: &World, guard: Guard) -> bool {
 pub fn one_revision_for_both_kinds(w: &mut World) {
     let both = Transaction::new().step(set("c", 1)).step(write("k", &[("a", "1")]));
     let receipt = writes_once(w.db(), || w.db().execute(both).unwrap());
-    let (cell, record) =
-        (w.cells().get_versioned("c").unwrap().unwrap(), w.records().get("k").unwrap().unwrap());
+    let cell = w.cells().get_versioned("c").unwrap().unwrap();
+    let record = w.records().get("k").unwrap().unwrap();
     assert_eq!((cell.revision, cell.stamp), (receipt.revision, receipt.stamp));
     assert_eq!((record.revision, record.stamp), (receipt.revision, receipt.stamp));
 }
@@ -91,14 +91,16 @@ pub fn guards_know_their_kind(w: &mut World) {
 /// A guard that a record is unchanged fails on writes, deletions and expiry.
 pub fn guard_on_no_change(w: &mut World) {
     let unchanged = |since, expires| {
-        let (contract, name) = (Contract::Records, name("k"));
+        let contract = Contract::Records;
+        let name = name("k");
         Guard::Unchanged { contract, name, since, expires }
     };
     let before = w.db().revision();
     assert!(passes(w, unchanged(before, None)));
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     assert!(!passes(w, unchanged(before, None)));
-    let (since, expires) = (w.db().revision(), w.records().get("k").unwrap().unwrap().expires);
+    let since = w.db().revision();
+    let expires = w.records().get("k").unwrap().unwrap().expires;
     assert!(passes(w, unchanged(since, expires)));
     w.pass_ms(6);
     assert!(!passes(w, unchanged(since, expires)));

@@ -42,7 +42,8 @@ pub fn after_is_exclusive(s: &RunStand<'_>) {
 pub fn pages_give_everything_once(s: &RunStand<'_>) {
     let told = fill(s, 25);
     for limit in [1, 4, 5, 25, 26] {
-        let (mut seen, mut after) = (Vec::new(), 0);
+        let mut seen = Vec::new();
+        let mut after = 0;
         loop {
             let options = FetchOptions::after(after).limit(limit);
             let page = s.ok(s.fetch_events("r", options));

@@ -26,7 +26,8 @@ pub fn follows_every_event(s: &RunStand<'_>) {
         let event = mainstay_model::NewEvent::new("r", event_type).with_key(&n.to_string());
         s.append(event);
         s.settle();
-        let (info, snapshot) = (s.ok(s.get("r")).unwrap(), s.ok(s.get_snapshot("r")).unwrap());
+        let info = s.ok(s.get("r")).unwrap();
+        let snapshot = s.ok(s.get_snapshot("r")).unwrap();
         assert_eq!(info.status, snapshot.status);
         assert_eq!(info.last_event_seq, snapshot.last_event_seq);
         assert_eq!(info.inconsistent, snapshot.is_inconsistent());

@@ -57,7 +57,8 @@ pub fn deletion(s: &RunStand<'_>) {
 pub fn restoring(s: &RunStand<'_>) {
     unchanged(s, || {
         let mut event = s.only("r");
-        (event.run_seq, event.idempotency_key) = (event.run_seq + 1, "other".into());
+        event.run_seq += 1;
+        event.idempotency_key = "other".into();
         s.unsupported(s.restore(vec![event]), "restoring");
     });
 }

@@ -34,7 +34,8 @@ pub fn cursor_gives_everything_once(s: &RunStand<'_>) {
     let runs: Vec<String> = (0..25).map(|n| format!("r{n:02}")).collect();
     fill(s, &runs.iter().map(String::as_str).collect::<Vec<_>>());
     for limit in [1, 4, 5, 25, 26] {
-        let (mut seen, mut after) = (Vec::new(), None);
+        let mut seen = Vec::new();
+        let mut after = None;
         loop {
             let page = s.ok(s.list(&RunFilter::of("r"), after.as_deref(), limit));
             assert!(page.runs.len() <= limit, "{} at once", page.runs.len());

@@ -99,9 +99,10 @@ impl<'s, 'w> Program<'s, 'w> {
         let key = self.random.below(KEYS);
         let data = self.random.below(2);
         let event = NewEvent::new(run, event_type).with_key(&format!("k{key}")).value(data as i64);
-        match event_type.starts_with("Step") {
-            true => event.step(STEPS[self.random.below(2) as usize]),
-            false => event,
+        if event_type.starts_with("Step") {
+            event.step(STEPS[self.random.below(2) as usize])
+        } else {
+            event
         }
     }
 
@@ -116,14 +117,16 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn expecting(&mut self, run: &str) {
-        let (event, last) = (self.an_event(run), self.model(run).last_seq());
+        let event = self.an_event(run);
+        let last = self.model(run).last_seq();
         let expected = if self.random.chance(60) { last } else { last + 1 };
         let answer = self.s.wait(self.s.append_expecting(event.clone(), expected));
         let model = self.model(run);
         let moves = !model.deleted && model.first_of(&event).is_none() && expected != last;
-        match moves {
-            true => assert_eq!(answer.unwrap_err().code(), Code::SequenceMoved, "{event:?}"),
-            false => self.judge(&event, answer),
+        if moves {
+            assert_eq!(answer.unwrap_err().code(), Code::SequenceMoved, "{event:?}")
+        } else {
+            self.judge(&event, answer)
         }
     }
 
@@ -142,7 +145,8 @@ impl<'s, 'w> Program<'s, 'w> {
 
     /// Checks the answer to an append, then updates the model.
     fn judge(&mut self, event: &NewEvent, answer: Result<Appended>) {
-        let (seed, model) = (self.seed, self.model(&event.run_id));
+        let seed = self.seed;
+        let model = self.model(&event.run_id);
         let told = format!("seed {seed}, {event:?}: {answer:?}");
         if model.deleted {
             assert_eq!(answer.unwrap_err().code(), Code::RunNotFound, "{told}");

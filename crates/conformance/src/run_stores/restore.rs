@@ -11,7 +11,8 @@ fn archived(s: &RunStand<'_>, run: &str) -> Vec<CanonicalEvent> {
     let one = |(seq, event_type): (u64, &str)| {
         let event = NewEvent::new(run, event_type).plan("1").data(r#"{"n": 1}"#);
         let event = if event_type.starts_with("Step") { event.step("s") } else { event };
-        let (key, stored) = (event.key().unwrap(), Instant::of_us(seq * 1_000_000_000));
+        let key = event.key().unwrap();
+        let stored = Instant::of_us(seq * 1_000_000_000);
         event.stored(seq, format!("event-{seq}"), key, stored)
     };
     seqs.into_iter().zip(types).map(one).collect()

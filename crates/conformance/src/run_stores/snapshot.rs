@@ -15,7 +15,8 @@ const STEPS: [&str; 4] = ["StepStarted", "StepFailed", "StepRetried", "StepSkipp
 /// Appends many events, some of which are illegal in their state.
 fn fill(s: &RunStand<'_>, from: usize, to: usize) {
     for n in from..to {
-        let (step, event_type) = (format!("s{}", n % 7), STEPS[n / 7 % 4]);
+        let step = format!("s{}", n % 7);
+        let event_type = STEPS[n / 7 % 4];
         s.append(event("r", event_type).step(&step).with_key(&n.to_string()));
     }
     s.settle();
@@ -30,7 +31,8 @@ pub fn is_the_projection(s: &RunStand<'_>) {
         fill(s, before, count);
         before = count;
         let events = s.events("r");
-        let (kept, made) = (s.ok(s.get_snapshot("r")).unwrap(), s.ok(s.project_snapshot("r")));
+        let kept = s.ok(s.get_snapshot("r")).unwrap();
+        let made = s.ok(s.project_snapshot("r"));
         assert_eq!(kept.hash(), made.unwrap().hash(), "{count}");
         assert_eq!(kept, folded("r", &events), "{count}");
         assert_eq!(kept.last_event_seq, events.last().unwrap().run_seq);

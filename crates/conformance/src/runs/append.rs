@@ -72,7 +72,8 @@ pub fn a_later_retry_is_no_conflict(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut again = note("r", 1);
     again.emitted_at = Some(Instant::parse("2030-01-01T00:00:00Z").unwrap());
-    (again.adapter_version, again.engine_attempt_id) = (Some("2".into()), Some("7".into()));
+    again.adapter_version = Some("2".into());
+    again.engine_attempt_id = Some("7".into());
     again.event_id = Some("another".into());
     let answer = w.runs().append(again).unwrap();
     assert_eq!((answer.idempotent, answer.conflict), (true, false));

@@ -12,7 +12,9 @@ pub fn answers_per_position(w: &mut World) {
     let answers = writes_once(w.db(), || w.runs().append_batch(events).unwrap());
     let told: Vec<_> =
         answers.iter().map(|a| (a.run_seq, a.persisted, a.idempotent, a.conflict)).collect();
-    let (new, again, other) = ((true, false, false), (false, true, false), (false, true, true));
+    let new = (true, false, false);
+    let again = (false, true, false);
+    let other = (false, true, true);
     let with = |seq, (a, b, c)| (seq, a, b, c);
     assert_eq!(told, [with(1, new), with(1, new), with(2, new), with(1, again), with(1, other)]);
     is_whole(&w.runs(), "r");

@@ -206,8 +206,7 @@ pub fn a_run_that_is_being_restored_is_not_merged(w: &mut World) {
     let mut restoring = dev.restoring("r", None, None).unwrap();
     restoring.add(events).unwrap();
     for strategy in [MergeStrategy::Strict, MergeStrategy::Theirs] {
-        let merge = || w.db().merge("dev", "main", strategy);
-        let error = writes_nothing(w.db(), merge).unwrap_err();
+        let error = writes_nothing(w.db(), || w.db().merge("dev", "main", strategy)).unwrap_err();
         assert_eq!((error.code(), error.keys()), (Code::MergeConflict, &["r".to_owned()][..]));
     }
     w.db().merge("dev", "main", MergeStrategy::Ours).unwrap();

@@ -177,7 +177,8 @@ pub fn append_on_a_fork(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
     let begin = || w.db().branch("dev").unwrap().begin().unwrap();
-    let (mut one, mut two) = (begin(), begin());
+    let mut one = begin();
+    let mut two = begin();
     for t in [&mut one, &mut two] {
         assert_eq!(t.append(note("r", 2)).unwrap().run_seq, 2);
     }
@@ -252,7 +253,8 @@ pub fn failed_command_leaves_it_open(w: &mut World) {
 
 /// Of two transactions that read both runs and append to one each, only one commits.
 pub fn write_skew_cannot_happen(w: &mut World) {
-    let (mut one, mut two) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+    let mut one = w.db().begin().unwrap();
+    let mut two = w.db().begin().unwrap();
     for t in [&mut one, &mut two] {
         assert!(t.fetch_events("a", 0, 9).unwrap().is_empty());
         assert!(t.fetch_events("b", 0, 9).unwrap().is_empty());

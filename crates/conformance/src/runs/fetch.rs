@@ -48,7 +48,8 @@ pub fn limit_keeps_the_first(w: &mut World) {
 pub fn pages_give_everything_once(w: &mut World) {
     let runs = filled(w);
     for limit in 1..=11 {
-        let (mut seen, mut after) = (Vec::new(), 0);
+        let mut seen = Vec::new();
+        let mut after = 0;
         while let Some(last) = sequences(&runs, after, limit).last().copied() {
             seen.extend(sequences(&runs, after, limit));
             after = last;

@@ -24,7 +24,8 @@ pub fn upto_an_event(w: &mut World) {
         w.runs().keep("r", "sum", 1, seq, Value::from(seq as i64)).unwrap();
     }
     let upto = |seq| {
-        let (run, reducer) = (name("r"), "sum".to_owned());
+        let run = name("r");
+        let reducer = "sum".to_owned();
         let command = RunCommand::Kept { run, reducer, version: 1, upto: Some(seq) };
         match w.runs().read(command).unwrap() {
             RunAnswer::Kept(kept) => kept.map(|kept| kept.seq),

@@ -77,7 +77,8 @@ pub fn pages_give_everything_once(w: &mut World) {
     }
     let filter = RunFilter::of("r").status(RunStatus::Approved);
     for limit in [1, 3, 13, 14, 15] {
-        let (mut seen, mut after) = (Vec::new(), None);
+        let mut seen = Vec::new();
+        let mut after = None;
         loop {
             let page = w.runs().list(&filter, after.as_deref(), limit).unwrap();
             seen.extend(page.runs.into_iter().map(|run| run.run_id));

@@ -69,9 +69,11 @@ pub(crate) fn keys_of_run(runs: &Runs, run: &str) -> Vec<String> {
 /// Asserts that the stored snapshot, the projection, the log and the info of a run agree.
 #[track_caller]
 pub(crate) fn is_whole(runs: &Runs, run: &str) {
-    let (kept, told) = (runs.snapshot(run).unwrap().unwrap(), runs.project(run).unwrap().unwrap());
+    let kept = runs.snapshot(run).unwrap().unwrap();
+    let told = runs.project(run).unwrap().unwrap();
     assert_eq!((&kept, kept.hash()), (&told, told.hash()), "{run}");
-    let (events, info) = (all(runs, run), runs.get(run).unwrap().unwrap());
+    let events = all(runs, run);
+    let info = runs.get(run).unwrap().unwrap();
     assert_eq!(kept.last_event_seq, events.len() as u64, "{run}");
     assert_eq!(
         (info.last_event_seq, info.status, info.inconsistent),

@@ -59,8 +59,10 @@ pub fn others_refuse_them(w: &mut World) {
     for number in BEYOND {
         let value = || Value::from_json_exact(&format!("[{number}]")).unwrap();
         refused(writes_nothing(w.db(), || w.cells().set("c", value())), Code::InvalidValue);
-        let bootstrap = || w.runs().bootstrap("s", value(), vec![]);
-        refused(writes_nothing(w.db(), bootstrap), Code::InvalidValue);
+        refused(
+            writes_nothing(w.db(), || w.runs().bootstrap("s", value(), vec![])),
+            Code::InvalidValue,
+        );
     }
     assert!(w.cells().get("c").unwrap().is_none() && w.runs().get("s").unwrap().is_none());
     for integer in &BEYOND[..2] {

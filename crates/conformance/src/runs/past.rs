@@ -15,8 +15,8 @@ pub fn every_revision_shows_its_state(w: &mut World) {
         let seq = place as u64 + 1;
         let then = w.runs().at(At::Revision(start + seq)).unwrap();
         assert_eq!(then.fetch("r", 0, 9).unwrap().len() as u64, seq);
-        let (snapshot, info) =
-            (then.snapshot("r").unwrap().unwrap(), then.get("r").unwrap().unwrap());
+        let snapshot = then.snapshot("r").unwrap().unwrap();
+        let info = then.get("r").unwrap().unwrap();
         assert_eq!((snapshot.status, snapshot.last_event_seq), (status, seq));
         assert_eq!((info.status, info.last_event_seq), (status, seq));
         assert_eq!(Some(snapshot), w.runs().snapshot_at("r", seq).unwrap());

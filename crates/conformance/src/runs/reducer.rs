@@ -126,7 +126,8 @@ fn of_attempt(kind: &str, attempt: Option<&str>, key: &str) -> NewEvent {
 
 /// An event applies to its attempt. An event of a closed attempt is illegal and raises one alert.
 pub fn late_event_of_a_closed_attempt(w: &mut World) {
-    let (first, second) = (Some("1"), Some("2"));
+    let first = Some("1");
+    let second = Some("2");
     tell(w, "r", &["RunStarted"]);
     for (kind, attempt) in [
         ("StepStarted", first),

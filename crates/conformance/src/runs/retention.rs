@@ -46,7 +46,8 @@ pub fn past_of_a_run_goes_by_its_events(w: &mut World) {
     }
     w.runs().append(of_run("r", "RunCompleted")).unwrap();
     let past = w.runs().at(At::Revision(then)).unwrap();
-    let (snapshot, info) = (past.snapshot("r").unwrap().unwrap(), past.get("r").unwrap().unwrap());
+    let snapshot = past.snapshot("r").unwrap().unwrap();
+    let info = past.get("r").unwrap().unwrap();
     assert_eq!((snapshot.status, snapshot.last_event_seq), (RunStatus::Running, 301));
     assert_eq!((info.status, info.metadata), (RunStatus::Running, Some("about".into())));
     assert_eq!(past.fetch("r", 299, 9).unwrap().len(), 2);

@@ -165,8 +165,9 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
 
 /// Tickets of appends complete in order, each with its sequence number.
 pub fn tickets_have_their_sequences(w: &mut World) {
-    let submit = |number| w.db().submit(Transaction::new().step(append(note("r", number))));
-    let tickets: Vec<_> = (1..=64).map(submit).collect();
+    let tickets: Vec<_> = (1..=64)
+        .map(|number| w.db().submit(Transaction::new().step(append(note("r", number)))))
+        .collect();
     for (ticket, seq) in tickets.into_iter().zip(1..) {
         assert_eq!(appended(&ticket.wait().unwrap().answers[0]).run_seq, seq);
     }

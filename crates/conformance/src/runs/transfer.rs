@@ -68,7 +68,8 @@ pub fn deleted_stays_deleted(w: &mut World) {
     for branch in ["main", "dev"] {
         w.beside().import(&exported(w, branch), &format!("{branch} copy"), &mut |_| {}).unwrap();
     }
-    let (main, dev) = (w.runs_on("main copy"), w.runs_on("dev copy"));
+    let main = w.runs_on("main copy");
+    let dev = w.runs_on("dev copy");
     for copy in [&main, &dev] {
         refused(copy.append(note("gone", 1)), Code::RunNotFound);
         refused(copy.bootstrap("gone", 1, vec![]), Code::RunNotFound);

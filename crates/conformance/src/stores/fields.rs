@@ -26,7 +26,8 @@ pub fn get_field_reads_one(s: &Stand<'_>) {
 /// fields.
 pub fn get_some_reads_those_asked_for(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2"), ("c", "3")]), None));
-    let (key, wanted) = (name("k"), [field("c"), field("x"), field("a")]);
+    let key = name("k");
+    let wanted = [field("c"), field("x"), field("a")];
     let some = s.ok(s.get_some(&key, Some(&wanted))).unwrap();
     assert_eq!(some.fields, fields(&[("a", "1"), ("c", "3")]));
     assert_eq!(some.counter, s.counter("k"));

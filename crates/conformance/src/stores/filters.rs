@@ -78,7 +78,8 @@ pub fn without_the_field_nothing_matches(s: &Stand<'_>) {
 /// All filters must match, on one field or on several.
 pub fn filters_are_anded(s: &Stand<'_>) {
     for n in 0..10 {
-        let (number, odd) = (n.to_string(), (n % 2).to_string());
+        let number = n.to_string();
+        let odd = (n % 2).to_string();
         s.ok(s.put(&format!("k{n}"), &fields(&[("n", &number), ("odd", &odd)]), None));
     }
     let between =

@@ -31,7 +31,8 @@ pub fn pages_give_everything_once(s: &Stand<'_>) {
     for n in 0..7 {
         s.ok(s.set_field("k", "n", n.to_string().into()));
     }
-    let (mut seen, mut before) = (Vec::new(), None);
+    let mut seen = Vec::new();
+    let mut before = None;
     loop {
         let page = s.ok(s.history("k", 3, before));
         let Some(last) = page.last() else { break };

@@ -6,7 +6,8 @@ use mainstay_model::{Code, ErrorKind, Fields};
 
 /// Every operation refuses an invalid key, and nothing is written.
 pub fn bad_keys_are_refused(s: &Stand<'_>) {
-    let (long, one) = ("n".repeat(1025), fields(&[("a", "1")]));
+    let long = "n".repeat(1025);
+    let one = fields(&[("a", "1")]);
     for bad in ["", "a\0b", "_mainstay/x", long.as_str()] {
         s.refused(s.get(bad), Code::InvalidName);
         s.refused(s.get_field(bad, "a"), Code::InvalidName);
@@ -25,7 +26,8 @@ pub fn bad_keys_are_refused(s: &Stand<'_>) {
 
 /// Keys and field names of the maximum length are accepted.
 pub fn longest_names_are_taken(s: &Stand<'_>) {
-    let (key, field) = ("n".repeat(1024), "f".repeat(1024));
+    let key = "n".repeat(1024);
+    let field = "f".repeat(1024);
     s.ok(s.set_field(&key, &field, "1".into()));
     assert_eq!(s.ok(s.get_field(&key, &field)), Some(b"1".to_vec()));
     assert_eq!(s.found("nnn", &[]), [key]);

@@ -37,8 +37,8 @@ pub fn first_by_a_field(s: &Stand<'_>) {
     task(s, "t.2", "3");
     task(s, "t.3", "x");
     s.ok(s.put("t.4", &fields(&[("state", "pending")]), None));
-    let next = || picked(s, claim().by("rank").unwrap());
-    let order: Vec<String> = std::iter::from_fn(next).collect();
+    let order: Vec<String> =
+        std::iter::from_fn(|| picked(s, claim().by("rank").unwrap())).collect();
     assert_eq!(order, ["t.4", "t.2", "t.1", "t.3"]);
 }
 
@@ -56,8 +56,8 @@ pub fn each_is_picked_once(s: &Stand<'_>) {
     for n in 0..40 {
         task(s, &format!("t.{n:02}"), "1");
     }
-    let claim_all = |_| std::iter::from_fn(|| picked(s, claim())).collect::<Vec<String>>();
-    let mut all = s.together(claim_all).concat();
+    let mut all =
+        s.together(|_| std::iter::from_fn(|| picked(s, claim())).collect::<Vec<String>>()).concat();
     all.sort();
     assert_eq!(all, (0..40).map(|n| format!("t.{n:02}")).collect::<Vec<String>>());
 }

@@ -49,7 +49,8 @@ impl<'s, 'w> Program<'s, 'w> {
         for key in KEYS {
             s.ok(s.delete(key));
         }
-        let (random, oracle) = (Random::of(&[seed, time.into()]), Oracle::new(1, START_US));
+        let random = Random::of(&[seed, time.into()]);
+        let oracle = Oracle::new(1, START_US);
         Program { s, can: s.can(), oracle, random, seed, time, stale: Vec::new() }
     }
 
@@ -95,7 +96,8 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn expire(&mut self) -> (String, bool) {
-        let (key, ttl) = (self.a_key(), self.a_ttl());
+        let key = self.a_key();
+        let ttl = self.a_ttl();
         let command = RecordCommand::Expire { key: name(key), ttl, only: ExpireOnly::Always };
         let model = self.model(command).map(did);
         let store = self.s.wait(self.s.expire(key, ttl));
@@ -197,9 +199,10 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn a_field_value(&mut self) -> FieldValue {
-        match self.can.sums && self.random.chance(20) {
-            true => FieldValue::Sum { by: self.random.below(9) as i64 - 4 },
-            false => FieldValue::Bytes(self.a_value()),
+        if self.can.sums && self.random.chance(20) {
+            FieldValue::Sum { by: self.random.below(9) as i64 - 4 }
+        } else {
+            FieldValue::Bytes(self.a_value())
         }
     }
 

@@ -11,9 +11,14 @@ pub fn one_swap_wins(s: &Stand<'_>) {
     for round in 0..ROUNDS {
         let key = format!("k{round}");
         s.ok(s.set_field(&key, "state", "pending".into()));
-        let swap =
-            |n: usize| s.ok(s.compare_and_swap(&key, "state", b"pending", n.to_string().into()));
-        only_one_won(s, &key, "state", &s.together(swap));
+        only_one_won(
+            s,
+            &key,
+            "state",
+            &s.together(|n| {
+                s.ok(s.compare_and_swap(&key, "state", b"pending", n.to_string().into()))
+            }),
+        );
     }
 }
 

@@ -46,7 +46,8 @@ pub fn cursor_gives_everything_once(s: &Stand<'_>) {
 }
 
 fn pages(s: &Stand<'_>, limit: usize) -> Vec<String> {
-    let (mut seen, mut after) = (Vec::new(), None);
+    let mut seen = Vec::new();
+    let mut after = None;
     loop {
         let page = s.ok(s.scan("k", &[], after.as_deref(), limit));
         assert!(page.records.len() <= limit, "{} at once", page.records.len());
@@ -122,7 +123,8 @@ pub fn count_agrees_with_scan(s: &Stand<'_>) {
 /// A page shows one snapshot. The writer always writes `a` before `b`, so no page may show `b` ahead.
 pub fn page_is_of_one_time(s: &Stand<'_>) {
     s.fill(&[("a", "0"), ("b", "0")]);
-    let (rounds, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let rounds = AtomicU64::new(0);
+    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| write_both_until(s, &rounds, &done));
         let mut leads = Vec::new();

@@ -29,7 +29,9 @@ pub fn time_is_the_stores_own(s: &Stand<'_>) {
     let both = now.set("then", FieldValue::Millis { plus: 5_000 }).unwrap();
     let both = both.set("past", FieldValue::Millis { plus: -5_000 }).unwrap();
     s.ok(s.write(both.clone()));
-    let (now, then, past) = (number(s, "now"), number(s, "then"), number(s, "past"));
+    let now = number(s, "now");
+    let then = number(s, "then");
+    let past = number(s, "past");
     assert_eq!((then - now, now - past), (5_000, 5_000));
     let stamp_ms = s.ok(s.get("k")).unwrap().stamp / 1_000;
     assert_eq!(now, stamp_ms as i64, "it is when the record was written");

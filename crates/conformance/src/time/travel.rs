@@ -77,7 +77,8 @@ pub fn stamp_shows_the_newest_not_later(w: &mut World) {
 /// A versioned read of the past returns that version's counter, timestamp and revision.
 pub fn versioned_in_the_past(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let (revision, stamp) = (w.db().revision(), w.wall_us());
+    let revision = w.db().revision();
+    let stamp = w.wall_us();
     w.cells().set("k", 2).unwrap();
     let past = w.cells().at(At::Revision(revision)).unwrap();
     let seen = past.get_versioned("k").unwrap().unwrap();

@@ -195,7 +195,8 @@ pub fn delete_is_a_read(w: &mut World) {
 pub fn write_skew_cannot_happen(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 1).unwrap();
-    let (mut one, mut two) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+    let mut one = w.db().begin().unwrap();
+    let mut two = w.db().begin().unwrap();
     for t in [&mut one, &mut two] {
         assert_eq!((t.get("a").unwrap(), t.get("b").unwrap()), (int(1), int(1)));
     }

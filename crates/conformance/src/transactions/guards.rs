@@ -116,8 +116,8 @@ pub fn unchanged_sees_a_deletion(w: &mut World) {
 /// An expiry that was read and has passed is a change, even without a write.
 pub fn unchanged_sees_an_expiry(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
-    let (since, expires) =
-        (w.db().revision(), w.cells().get_versioned("k").unwrap().unwrap().expires);
+    let since = w.db().revision();
+    let expires = w.cells().get_versioned("k").unwrap().unwrap().expires;
     let guard = Guard::Unchanged { contract: Contract::Cells, name: name("k"), since, expires };
     assert!(holds(w, guard.clone()));
     w.pass_ms(6);

@@ -2,8 +2,8 @@
 
 use super::world;
 use mainstay::{
-    At, Branch, BranchInfo, Cells, Code, Contract, Database, Keyed, KeyedState, LogicalTime,
-    NewEvent, OutboxState, RunStatus, SessionOptions, StepStatus, Value, Wrote,
+    At, Branch, Cells, Code, Contract, Database, Keyed, KeyedState, LogicalTime, NewEvent,
+    OutboxState, RunStatus, SessionOptions, StepStatus, Value, Wrote,
 };
 use mainstay_jobs::{JobName, State};
 
@@ -47,8 +47,8 @@ fn tag(db: &Database, name: &str) -> u64 {
 
 fn branches(db: &Database) {
     let branches = db.branches();
-    let named = |branch: &BranchInfo| (branch.name.clone(), branch.parent.clone());
-    let mut found: Vec<_> = branches.iter().map(named).collect();
+    let mut found: Vec<_> =
+        branches.iter().map(|branch| (branch.name.clone(), branch.parent.clone())).collect();
     found.sort();
     let main = Some("main".to_owned());
     let forks = ["merged", "past", "side"].map(|name| (name.to_owned(), main.clone()));

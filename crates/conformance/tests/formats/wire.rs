@@ -138,8 +138,10 @@ pub fn verify(text: &str) {
     for (line, frame) in lines.into_iter().zip(&frames) {
         let (name, hex) = line.split_once(": ").unwrap();
         assert_eq!(name, frame.name);
-        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+        let bytes: Vec<u8> = (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+            .collect();
         (frame.check)(&bytes);
     }
 }

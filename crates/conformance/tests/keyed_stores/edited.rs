@@ -44,7 +44,8 @@ impl Edited {
     }
 
     pub fn set_state(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) {
-        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+        let key = key.to_vec();
+        let value = value.map(<[u8]>::to_vec);
         self.set(SpaceEntry::State { key, version, value });
     }
 

@@ -62,8 +62,18 @@ pub fn branching_runs() -> BoxedStrategy<Program> {
     );
     let program = (begun, vec(step, 30..120)).prop_map(|(begun, steps)| {
         let forks = [(1, 0, 0), (2, 1, 2), (3, 0, 1)];
-        let fork = |(name, from, back)| Step::ForkAtEvent { name, from, run: 0, back };
-        Program(begun.into_iter().chain(forks.map(fork)).chain(steps).collect())
+        Program(
+            begun
+                .into_iter()
+                .chain(forks.map(|(name, from, back)| Step::ForkAtEvent {
+                    name,
+                    from,
+                    run: 0,
+                    back,
+                }))
+                .chain(steps)
+                .collect(),
+        )
     });
     program.boxed()
 }
@@ -98,8 +108,7 @@ pub fn branching_spaces() -> BoxedStrategy<Program> {
     ];
     let begun = vec((Just(0_usize), space_write()).prop_map(one), 2..8);
     let program = (begun, vec(step, 30..120)).prop_map(|(begun, steps)| {
-        let fork = |(name, from)| Step::Fork { name, from, back: 0 };
-        let forks = [(1, 0), (2, 1), (3, 0)].map(fork);
+        let forks = [(1, 0), (2, 1), (3, 0)].map(|(name, from)| Step::Fork { name, from, back: 0 });
         Program(begun.into_iter().chain(forks).chain(steps).collect())
     });
     program.boxed()
@@ -167,9 +176,10 @@ fn expiring_or_merging(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
         strategy,
     });
     let diff = (branch(), branch()).prop_map(|(a, b)| Step::Diff { a, b });
-    match ttl {
-        true => prop_oneof![3 => merge, 1 => diff, 2 => Just(Step::Sweep)].boxed(),
-        false => prop_oneof![merge, diff].boxed(),
+    if ttl {
+        prop_oneof![3 => merge, 1 => diff, 2 => Just(Step::Sweep)].boxed()
+    } else {
+        prop_oneof![merge, diff].boxed()
     }
 }
 

@@ -41,10 +41,12 @@ impl Driver {
 
     pub fn commit(&mut self, slot: usize, as_value: bool) {
         let Some(Slot { engine, model, branch }) = self.slots[slot].take() else { return };
-        let (wrote, may_conflict) = (model.wrote(), model.may_conflict(&self.oracle));
-        let engine = match as_value {
-            true => engine.into_transaction().and_then(|value| self.world.db().execute(value)),
-            false => engine.commit(),
+        let wrote = model.wrote();
+        let may_conflict = model.may_conflict(&self.oracle);
+        let engine = if as_value {
+            engine.into_transaction().and_then(|value| self.world.db().execute(value))
+        } else {
+            engine.commit()
         };
         let conflicts = |error: &mainstay::Error| error.kind() == ErrorKind::Conflict;
         if may_conflict && wrote {

@@ -22,7 +22,8 @@ impl Driver {
                 self.history(BRANCHES[*branch], CELLS[*cell], *limit, *before, at);
             }
             Step::List { branch, prefix, after, limit, back } => {
-                let (branch, after) = (BRANCHES[*branch], after.map(|at| CELLS[at]));
+                let branch = BRANCHES[*branch];
+                let after = after.map(|at| CELLS[at]);
                 let at = self.past(*back);
                 let Some(moment) = self.moment(branch, at) else { return };
                 let past = self.cells(branch).at(at).unwrap();

@@ -39,7 +39,8 @@ impl Driver {
 
     fn scan(&self, branch: &str, look: &Look, at: At) {
         let Some(moment) = self.moment(branch, at) else { return };
-        let (prefix, filters) = (PREFIXES[look.prefix], filters(&look.filters));
+        let prefix = PREFIXES[look.prefix];
+        let filters = filters(&look.filters);
         let after = look.after.map(|at| CELLS[at]);
         let past = self.records(branch).at(at).unwrap();
         let engine = past.scan(prefix, &filters, after, look.limit);
@@ -67,7 +68,8 @@ impl Driver {
 
     /// Compares every current record and its history.
     pub fn compare_present_records(&self, branch: &str) {
-        let (records, now) = (self.records(branch), self.oracle.latest());
+        let records = self.records(branch);
+        let now = self.oracle.latest();
         let scanned = records.scan("", &[], None, 1_000);
         same(scanned, self.oracle.scan(branch, "", &[], None, 1_000, now));
         for key in CELLS {

@@ -115,7 +115,8 @@ impl Rec {
             }
             Rec::Scan(look) => look.command().into(),
             Rec::Count(prefix, tests) => {
-                let (prefix, filters) = (PREFIXES[prefix].to_owned(), filters(&tests));
+                let prefix = PREFIXES[prefix].to_owned();
+                let filters = filters(&tests);
                 RecordCommand::Count { prefix, filters }.into()
             }
             Rec::HashSet(at, pairs, only_absent) => {
@@ -130,7 +131,9 @@ impl Rec {
                 HashCommand::Add { key: cell(at), field: field(of), by }.into()
             }
             Rec::HashAddFloat(at, of, by) => {
-                let (key, field, by) = (cell(at), field(of), by.to_owned());
+                let key = cell(at);
+                let field = field(of);
+                let by = by.to_owned();
                 HashCommand::AddFloat { key, field, by }.into()
             }
             Rec::HashGet(at, wanted) => {

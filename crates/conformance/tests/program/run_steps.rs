@@ -66,9 +66,10 @@ impl Told {
         let event = event.value(self.payload);
         let mut event = if kind.starts_with("Step") { event.step("s") } else { event };
         event.event_id = self.named.then(|| format!("event-{}", self.key));
-        match self.with_message {
-            true => event.message(&format!("of-{}", self.key), "payload"),
-            false => event,
+        if self.with_message {
+            event.message(&format!("of-{}", self.key), "payload")
+        } else {
+            event
         }
     }
 }

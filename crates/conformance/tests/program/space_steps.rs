@@ -87,7 +87,9 @@ impl SpaceWrite {
                 let found = oracle.space(BRANCHES[branch], CELLS[from], oracle.latest());
                 let info = SpaceInfo { options: SpaceOptions::default(), frontier: None };
                 let found = found.unwrap_or_else(|| Space::new(info, 0));
-                let (space, info, block) = (cell(space), found.info, block(&found));
+                let space = cell(space);
+                let info = found.info;
+                let block = block(&found);
                 StateCommand::Restore { space, info, block, begun: None, ends: true }
             }
             SpaceWrite::Look(space) => {
@@ -95,7 +97,8 @@ impl SpaceWrite {
                 StateCommand::Look { space: cell(space), keys }
             }
             SpaceWrite::Scan(space, limit) => {
-                let (prefix, after) = (b"k".to_vec(), None);
+                let prefix = b"k".to_vec();
+                let after = None;
                 StateCommand::Scan { space: cell(space), prefix, after, limit }
             }
         };
@@ -148,7 +151,8 @@ impl Driver {
         let Some(moment) = self.moment(branch, at) else { return };
         for name in &CELLS[..SPACES] {
             let keyed = self.world.db().branch(branch).unwrap().keyed(name).unwrap();
-            let (view, model) = (keyed.at(at).unwrap(), self.oracle.space(branch, name, moment));
+            let view = keyed.at(at).unwrap();
+            let model = self.oracle.space(branch, name, moment);
             let info = model.as_ref().map(|space| space.info);
             assert_eq!(view.info().unwrap(), info, "space {name} on {branch} at {at:?}");
             let Some(model) = model else { continue };

@@ -256,6 +256,8 @@ fn unchanged(contract: Contract, at: usize, since: u64, expires: Option<u64>) ->
 }
 
 fn range(contract: Contract, at: usize, since: u64) -> Guard {
-    let (prefix, after, upto) = (PREFIXES[at].to_owned(), None, None);
+    let prefix = PREFIXES[at].to_owned();
+    let after = None;
+    let upto = None;
     Guard::RangeUnchanged { contract, prefix, after, upto, since, expires: None }
 }

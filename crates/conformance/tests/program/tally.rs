@@ -114,7 +114,8 @@ impl Tally {
         if a == b || oracle.line(a).is_err() || oracle.line(b).is_err() {
             return;
         }
-        let (above_a, above_b) = (ancestors(oracle, a), ancestors(oracle, b));
+        let above_a = ancestors(oracle, a);
+        let above_b = ancestors(oracle, b);
         let place = |above: &[String], name: &str| above.iter().position(|it| it == name);
         match place(&above_a, b).or(place(&above_b, a)) {
             Some(0) => self.neighbours += 1,
@@ -139,8 +140,7 @@ impl Tally {
 
 /// The ancestors of a branch, its parent first.
 fn ancestors(oracle: &Oracle, branch: &str) -> Vec<String> {
-    let parent = |name: &String| oracle.parent(name);
-    std::iter::successors(oracle.parent(branch), parent).collect()
+    std::iter::successors(oracle.parent(branch), |name| oracle.parent(name)).collect()
 }
 
 fn expires(oracle: &Oracle, branch: &str) -> bool {

@@ -55,8 +55,8 @@ fn parts(text: &str) -> Option<i128> {
 
 fn shown(parts: i128) -> String {
     let sign = if parts < 0 { "-" } else { "" };
-    let (whole, fraction) =
-        (parts.unsigned_abs() / ONE as u128, parts.unsigned_abs() % ONE as u128);
+    let whole = parts.unsigned_abs() / ONE as u128;
+    let fraction = parts.unsigned_abs() % ONE as u128;
     trimmed(format!("{sign}{whole}.{fraction:017}"))
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn space(branch: u32, space: &str, generation: u64) -> Key {
 
 /// Returns whether a marker belongs to a space.
 pub(crate) fn is_of_a_space(marker: &[u8]) -> bool {
-    let (own, branch) = (keyspace::key(REAPS, MAIN_ID, b"").len(), size_of::<u32>());
+    let own = keyspace::key(REAPS, MAIN_ID, b"").len();
+    let branch = size_of::<u32>();
     marker.get(own + branch) == Some(&OF_A_SPACE)
 }
 

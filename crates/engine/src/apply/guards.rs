@@ -53,10 +53,11 @@ fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
         Guard::Value { name, is } => {
             Ok(live(view, CELLS, name, |_, payload| codec::decode(payload))? == *is)
         }
-        Guard::Field { key, field, is } => {
-            let read = |_, payload: &[u8]| Ok(Fields::find(payload, field)?.map(<[u8]>::to_vec));
-            Ok(live(view, RECORDS, key, read)?.flatten() == *is)
-        }
+        Guard::Field { key, field, is } => Ok(live(view, RECORDS, key, |_, payload| {
+            Ok(Fields::find(payload, field)?.map(<[u8]>::to_vec))
+        })?
+        .flatten()
+            == *is),
         Guard::Unchanged { contract, name, since, expires } => {
             let (key, hash) = key(view, *contract, name)?;
             if view.index.check_reach(&key, *since).is_err() {
@@ -190,7 +191,8 @@ impl Ranges {
         };
         let space = keyspace::of(*contract)?;
         let key = |name: &str| keyspace::key(space, branch, name.as_bytes());
-        let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
+        let after = after.as_deref().map(key);
+        let upto = upto.as_deref().map(key);
         self.add(&key(prefix), after.as_deref(), upto.as_deref(), *since);
         Ok(())
     }

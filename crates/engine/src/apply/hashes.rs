@@ -44,12 +44,11 @@ fn refuse_cell(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
     if !view.index.has_cells() && overlay.is_empty() {
         return Ok(());
     }
-    match key_state::load(view, overlay, CELLS, name)?.live {
-        false => Ok(()),
-        true => {
-            let message = format!("`{name}` is a cell: this is for records");
-            Err(Error::new(Code::WrongType, message))
-        }
+    if key_state::load(view, overlay, CELLS, name)?.live {
+        let message = format!("`{name}` is a cell: this is for records");
+        Err(Error::new(Code::WrongType, message))
+    } else {
+        Ok(())
     }
 }
 

@@ -85,10 +85,10 @@ impl IndexSelection {
     }
 
     fn rank(&self, by: Option<&Field>) -> (usize, usize, bool, bool) {
-        let ordered = match by.is_some_and(|by| self.is_ordered_by(by)) {
-            true if self.is_rank_last() => 2,
-            true => 1,
-            false => 0,
+        let ordered = if by.is_some_and(|by| self.is_ordered_by(by)) {
+            if self.is_rank_last() { 2 } else { 1 }
+        } else {
+            0
         };
         (self.equal, ordered, self.ranged, self.is_in_order_of_keys())
     }
@@ -143,7 +143,8 @@ impl IndexSelection {
             1 => "one range".to_owned(),
             count => format!("{count} ranges"),
         };
-        let (id, prefix) = (self.index.id, &self.index.prefix);
+        let id = self.index.id;
+        let prefix = &self.index.prefix;
         format!("index {id} over `{prefix}` ({}), {ranges}", fields.join(", "))
     }
 }
@@ -178,7 +179,8 @@ fn bounds(filters: &[Where], field: &Field) -> Option<(Vec<u8>, Vec<u8>)> {
         order_preserving::put(Some(value), &mut bytes);
         bytes
     };
-    let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
+    let mut low: Option<Vec<u8>> = None;
+    let mut high: Option<Vec<u8>> = None;
     for filter in filters.iter().filter(|filter| filter.field == *field) {
         let (value, is_low) = match &filter.test {
             Test::Gt(value) | Test::Ge(value) => (value, true),
@@ -186,10 +188,7 @@ fn bounds(filters: &[Where], field: &Field) -> Option<(Vec<u8>, Vec<u8>)> {
             _ => continue,
         };
         let kind = vec![order_preserving::kind(value)];
-        let (least, most) = match is_low {
-            true => (written(value), kind),
-            false => (kind, written(value)),
-        };
+        let (least, most) = if is_low { (written(value), kind) } else { (kind, written(value)) };
         low = low.max(Some(least));
         high = match high {
             // As bytes, a bare kind byte is smaller than any value of that kind, but as an upper bound it is

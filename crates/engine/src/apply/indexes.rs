@@ -11,7 +11,7 @@
 use super::branches::BranchContext;
 use crate::apply::expire::SWEEP_LIMIT;
 use crate::base::work::Budget;
-use crate::key::entry::{self, DELETED, EntryHeader};
+use crate::key::entry::{self, DELETED};
 use crate::key::keyspace::{self, ENTRIES, Key, RECORDS};
 use crate::key::order_preserving;
 use crate::mvcc::catalog::Layers;
@@ -119,9 +119,10 @@ fn fill(
     if declared.ready.is_some() {
         return Ok(Answer::Did(false));
     }
-    let mut from = match declared.filled_to.is_empty() {
-        true => Some(Bound::Included(keyspace::key(RECORDS, 0, declared.prefix.as_bytes()))),
-        false => Some(Bound::Excluded(Key::from_slice(&declared.filled_to))),
+    let mut from = if declared.filled_to.is_empty() {
+        Some(Bound::Included(keyspace::key(RECORDS, 0, declared.prefix.as_bytes())))
+    } else {
+        Some(Bound::Excluded(Key::from_slice(&declared.filled_to)))
     };
     let mut left = limit;
     while let Some(begin) = from {
@@ -212,14 +213,16 @@ fn moves(
     }
     let layers = layers_of(branch);
     let view = View { index, layers: &layers, now: 0, fresh: false, budget: Budget::Unlimited };
-    let names = |deleted: bool, payload: &[u8]| match deleted {
-        true => Ok(covering.iter().map(|_| None).collect()),
-        false => {
+    let names = |deleted: bool, payload: &[u8]| {
+        if deleted {
+            Ok(covering.iter().map(|_| None).collect())
+        } else {
             covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<EntryNames>>()
         }
     };
-    let read = |head: EntryHeader, payload: &[u8]| names(head.is_deleted(), payload);
-    let (was, own) = match view.find_stored(&effect.key, effect.hash, read)? {
+    let (was, own) = match view
+        .find_stored(&effect.key, effect.hash, |head, payload| names(head.is_deleted(), payload))?
+    {
         Some((was, origin)) => (was, origin == Origin::Own),
         None => (names(true, b"")?, false),
     };

@@ -49,9 +49,8 @@ pub(super) fn load_with<T>(
     mut read: impl FnMut(&[u8]) -> Result<T>,
 ) -> Result<(KeyState, Option<T>)> {
     let (key, hash) = view.key(space, name);
-    let read = |head: EntryHeader, payload: &[u8]| match head.is_live(view.now) {
-        true => Ok((head, Some(read(payload)?))),
-        false => Ok((head, None)),
+    let read = |head: EntryHeader, payload: &[u8]| {
+        if head.is_live(view.now) { Ok((head, Some(read(payload)?))) } else { Ok((head, None)) }
     };
     let found = view.find(overlay, &key, hash, read)?;
     let (found, held) = match found {
@@ -63,7 +62,9 @@ pub(super) fn load_with<T>(
 
 fn seen(key: Key, hash: u64, found: Option<(EntryHeader, Origin)>, now: Stamp) -> KeyState {
     let Some((head, origin)) = found else {
-        let (live, lapsed, inherited) = (false, false, false);
+        let live = false;
+        let lapsed = false;
+        let inherited = false;
         return KeyState {
             key,
             hash,

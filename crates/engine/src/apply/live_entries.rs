@@ -63,7 +63,8 @@ impl EntryWalk<'_> {
     fn dead(&mut self, key: &[u8]) -> Option<DeadRange> {
         match &mut self.dead {
             Some((grave, count)) => {
-                (grave.last, *count) = (key.to_vec(), *count + 1);
+                grave.last = key.to_vec();
+                *count += 1;
                 None
             }
             None => {

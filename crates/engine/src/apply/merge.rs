@@ -47,7 +47,8 @@ fn try_merge(
         let message = format!("`{from}` cannot be merged into itself");
         return Err(Error::new(Code::InvalidArgument, message));
     }
-    let (a, b) = ((source, NEWEST), (target, NEWEST));
+    let a = (source, NEWEST);
+    let b = (target, NEWEST);
     let comparison =
         Comparison::new(context.index, context.catalog, a, b, context.now, context.budget)?;
     let names = names(context, source, &comparison)?;
@@ -58,7 +59,8 @@ fn try_merge(
     let count = names.len();
     let mut missing = transfer.by_number(TRANSACTION_LIMIT_COMMANDS - count)?;
     check_size(count + missing.len())?;
-    let (mut conflicts, mut is_unfinished) = (Vec::new(), false);
+    let mut conflicts = Vec::new();
+    let mut is_unfinished = false;
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         if matches!(name.0, SPACES | KEYED) {
@@ -167,7 +169,8 @@ fn outcome(triple: &ThreeWayEntry, strategy: MergeStrategy) -> Result<Outcome> {
     if let (RECORDS, Some(a), Some(b)) = (triple.space, &triple.a.payload, &triple.b.payload) {
         return record_outcome(triple, a, b, strategy);
     }
-    let (payload, expires) = (triple.a.payload.clone(), triple.a.expires);
+    let payload = triple.a.payload.clone();
+    let expires = triple.a.expires;
     Ok(match (triple.b_changed(), strategy) {
         (true, MergeStrategy::Strict) => Outcome::Conflict,
         (true, MergeStrategy::Ours) => Outcome::Keep,

@@ -69,7 +69,9 @@ pub(crate) fn names(
     limit: usize,
 ) -> Result<(Page, Expiries)> {
     check_hidden(hidden)?;
-    let (mut all, mut more, mut expiries) = (BTreeSet::new(), false, Expiries::new());
+    let mut all = BTreeSet::new();
+    let mut more = false;
+    let mut expiries = Expiries::new();
     for kind in kinds {
         check_kind(*kind)?;
         let space = keyspace::of(*kind)?;
@@ -105,8 +107,9 @@ fn all(
 fn clear(view: &View<'_>, overlay: &mut WriteSet, hidden: &[String], limit: usize) -> Result<u64> {
     let (page, _) = all(view, overlay, (&KINDS, hidden), limit)?;
     // A command that fails must have written nothing, so the room is checked before the first deletion.
-    let key_bytes = |name: &String| KINDS.len() * (keyspace::PREFIX_BYTES + name.len());
-    overlay.check_room(page.names.iter().map(key_bytes).sum())?;
+    overlay.check_room(
+        page.names.iter().map(|name| KINDS.len() * (keyspace::PREFIX_BYTES + name.len())).sum(),
+    )?;
     for name in &page.names {
         let is_hidden = hidden.iter().any(|prefix| name.starts_with(prefix));
         let name = Name::new(name)?;

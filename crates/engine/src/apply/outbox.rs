@@ -93,8 +93,10 @@ pub(crate) fn run(
             if let Some((run, key)) = run.as_deref().zip(event.as_deref()) {
                 outbox.detach(run, key)?;
             }
-            let (subject, payload) = (subject.clone(), payload.clone());
-            let (dead, event) = (dead.clone(), event.clone());
+            let subject = subject.clone();
+            let payload = payload.clone();
+            let dead = dead.clone();
+            let event = event.clone();
             let content = transfer::Content::Message { subject, run, payload, dead, event };
             answer(OutboxAnswer::Put(outbox.restore(&content)?))
         }
@@ -123,9 +125,10 @@ pub(crate) fn check_served(
     branch: &str,
     serves: bool,
 ) -> Result<()> {
-    match command.delivers() && view.branch() != MAIN_ID && !serves {
-        true => Err(transfer::not_served(branch)),
-        false => Ok(()),
+    if command.delivers() && view.branch() != MAIN_ID && !serves {
+        Err(transfer::not_served(branch))
+    } else {
+        Ok(())
     }
 }
 
@@ -153,7 +156,8 @@ impl Counts {
 
     pub(crate) fn decode(mut rest: &[u8]) -> Option<Counts> {
         let rest = &mut rest;
-        let (last_id, pending) = (get_varint(rest)?, get_varint(rest)?);
+        let last_id = get_varint(rest)?;
+        let pending = get_varint(rest)?;
         Some(Counts { last_id, pending, dead: get_varint(rest)? })
     }
 }
@@ -222,7 +226,8 @@ impl Outbox<'_> {
         let id = counts.last_id;
         self.write_letter(id, subject, payload, of)?;
         let before = run.map(|run| self.last_of(run)).transpose()?.flatten();
-        let (due, event) = (self.view.now, of.event.map(str::to_owned));
+        let due = self.view.now;
+        let event = of.event.map(str::to_owned);
         let state = MessageState { due, is_first: run.is_some(), event, ..MessageState::default() };
         self.set_state(id, &state)?;
         match before {
@@ -271,7 +276,9 @@ impl Outbox<'_> {
     }
 
     fn claim(&mut self, fronts: &mut Fronts, limit: usize, lease_ms: u64) -> Result<Vec<Message>> {
-        let (mut taken, mut given_up, mut bytes) = (Vec::new(), 0, 0);
+        let mut taken = Vec::new();
+        let mut given_up = 0;
+        let mut bytes = 0;
         // A due message may come after many deleted ones, and a claim must find it however far away it is. So
         // the first claim of a transaction does not count skipped keys against the budget. Later claims do,
         // because each scans everything that the transaction wrote.
@@ -320,7 +327,8 @@ impl Outbox<'_> {
         let front = fronts.entry(self.view.branch()).or_default();
         let from = queued(*front, 0);
         let mut walk = view.walk(self.overlay, OUTBOX, b"q", Some(&from));
-        let (mut found, mut passed) = (Vec::new(), true);
+        let mut found = Vec::new();
+        let mut passed = true;
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
             let Some((due, id)) = due_of(step.name()) else { continue };
             if due > self.view.now {
@@ -352,12 +360,14 @@ impl Outbox<'_> {
     }
 
     fn ack(&mut self, ids: &[u64]) -> Result<u64> {
-        let (mut counts, mut gone) = (self.counts()?, 0);
+        let mut counts = self.counts()?;
+        let mut gone = 0;
         for &id in ids {
             let Some(state) = self.state(id)?.filter(MessageState::was_taken) else { continue };
-            match state.is_dead {
-                true => counts.dead = counts.dead.saturating_sub(1),
-                false => counts.pending = counts.pending.saturating_sub(1),
+            if state.is_dead {
+                counts.dead = counts.dead.saturating_sub(1)
+            } else {
+                counts.pending = counts.pending.saturating_sub(1)
             }
             self.leave(id, &state)?;
             self.unlink(id, state.event.as_deref())?;
@@ -376,7 +386,8 @@ impl Outbox<'_> {
         let Some(mut state) = alive else {
             return Ok(Failed::Unknown);
         };
-        (state.failure, state.token) = (Some(cut(why).to_owned()), 0);
+        state.failure = Some(cut(why).to_owned());
+        state.token = 0;
         if state.tries >= tries {
             self.bury(id, state)?;
             return Ok(Failed::Dead);
@@ -393,7 +404,9 @@ impl Outbox<'_> {
     /// Turns a message into a dead letter. Its run continues without it.
     fn bury(&mut self, id: u64, mut state: MessageState) -> Result<()> {
         self.leave(id, &state)?;
-        (state.is_dead, state.is_first, state.next) = (true, false, 0);
+        state.is_dead = true;
+        state.is_first = false;
+        state.next = 0;
         self.set_state(id, &state)?;
         self.set(&place(b'd', id), 0, b"")?;
         let mut counts = self.counts()?;
@@ -428,7 +441,10 @@ impl Outbox<'_> {
             return Ok(false);
         };
         self.remove(&place(b'd', id))?;
-        (state.is_dead, state.tries, state.due, state.token) = (false, 0, self.view.now, 0);
+        state.is_dead = false;
+        state.tries = 0;
+        state.due = self.view.now;
+        state.token = 0;
         self.set_state(id, &state)?;
         self.enqueue(state.due, id)?;
         let mut counts = self.counts()?;
@@ -440,7 +456,8 @@ impl Outbox<'_> {
 
     fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
         let mut walk = self.view.walk(self.overlay, OUTBOX, b"d", Some(&place(b'd', after)));
-        let (mut found, mut scales) = (Vec::new(), Scales::default());
+        let mut found = Vec::new();
+        let mut scales = Scales::default();
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
             let id = step.name().get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
             let Some(id) = id.filter(|_| !step.head.is_deleted()) else { continue };
@@ -459,11 +476,13 @@ impl Outbox<'_> {
         let mut oldest_due = None;
         while let Some(step) = walk.next()?.filter(|_| oldest_due.is_none()) {
             let Some((due, _)) = due_of(step.name()) else { continue };
-            match step.head.is_deleted() {
-                false => oldest_due = Some(due),
-                // The next scan starts here. Messages that are enqueued later are due later than now.
-                true if !step.own && due <= self.view.now => *front = due,
-                true => {}
+            if step.head.is_deleted() {
+                if !step.own && due <= self.view.now {
+                    // The next scan starts here. Messages that are enqueued later are due later than now.
+                    *front = due
+                }
+            } else {
+                oldest_due = Some(due)
             }
         }
         Ok(OutboxState { pending, dead, last_id, oldest_due })
@@ -527,7 +546,8 @@ impl Outbox<'_> {
 
     pub(crate) fn letter(&self, id: u64) -> Result<Option<MessageContent>> {
         self.read(&place(b'm', id), |mut rest, written| {
-            let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
+            let subject = take_text(&mut rest)?;
+            let run = take_text(&mut rest)?;
             let run = Some(run).filter(|run| !run.is_empty());
             Some(MessageContent { subject, run, payload: rest.to_vec(), written })
         })
@@ -551,11 +571,13 @@ fn cut(text: &str) -> &str {
 
 pub(crate) fn take_state(rest: &mut &[u8]) -> Option<MessageState> {
     let tries = u32::try_from(get_varint(rest)?).ok()?;
-    let (due, next) = (get_varint(rest)?, get_varint(rest)?);
+    let due = get_varint(rest)?;
+    let next = get_varint(rest)?;
     let (&flags, tail) = rest.split_first()?;
     *rest = tail;
     let failure = Some(take_text(rest)?).filter(|text| !text.is_empty());
-    let (is_dead, is_first) = (flags & 1 != 0, flags & 2 != 0);
+    let is_dead = flags & 1 != 0;
+    let is_first = flags & 2 != 0;
     // Entries from before the introduction of tokens have none.
     let token = if rest.is_empty() { 0 } else { get_varint(rest)? };
     let event = if rest.is_empty() { None } else { Some(take_text(rest)?) };
@@ -610,7 +632,8 @@ pub(crate) fn is_grave(key: &[u8]) -> bool {
 pub(crate) fn told(name: &[u8], payload: &[u8]) -> Option<(u64, String, Option<String>, Vec<u8>)> {
     let id = name.strip_prefix(b"m")?.try_into().ok().map(u64::from_be_bytes)?;
     let mut rest = payload;
-    let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
+    let subject = take_text(&mut rest)?;
+    let run = take_text(&mut rest)?;
     Some((id, subject, Some(run).filter(|run| !run.is_empty()), rest.to_vec()))
 }
 

@@ -76,10 +76,7 @@ pub(crate) fn history(
 
 /// Fails with `WrongType` if a record has this name.
 pub(crate) fn refuse(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
-    match is_there(view, overlay, name)? {
-        false => Ok(()),
-        true => Err(wrong_type(name)),
-    }
+    if is_there(view, overlay, name)? { Err(wrong_type(name)) } else { Ok(()) }
 }
 
 #[cold]
@@ -98,9 +95,10 @@ pub(super) fn is_there(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Resu
 
 /// Returns the expiry of the record with this name, if the record exists.
 pub(super) fn expires(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<Option<Stamp>> {
-    match is_there(view, overlay, name)? {
-        false => Ok(None),
-        true => load(view, overlay, RECORDS, name).map(|seen| seen.expires),
+    if is_there(view, overlay, name)? {
+        load(view, overlay, RECORDS, name).map(|seen| seen.expires)
+    } else {
+        Ok(None)
     }
 }
 
@@ -485,7 +483,8 @@ pub(crate) fn scan(
     limit: usize,
 ) -> Result<(RecordPage, Option<Stamp>)> {
     check_scan(prefix, filters, after, limit)?;
-    let (mut page, mut scales) = (RecordPage::default(), Scales::default());
+    let mut page = RecordPage::default();
+    let mut scales = Scales::default();
     let search = Search { view, overlay, prefix, filters };
     let expires = search.each(after, limit.saturating_add(1), |key, head, payload| {
         if page.records.len() == limit {

@@ -82,7 +82,8 @@ pub(crate) struct SlotPlan {
 
 impl ResponseSlots {
     pub fn from(mark: u64) -> ResponseSlots {
-        let (slots, spare) = (SmallVec::new(), SmallVec::new());
+        let slots = SmallVec::new();
+        let spare = SmallVec::new();
         ResponseSlots { ledger: Ledger::from(mark), slots, spare, open: 0 }
     }
 
@@ -270,7 +271,8 @@ mod tests {
 
     #[test]
     fn a_client_that_waits_has_one_slot() {
-        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
+        let mut slots = ResponseSlots::from(1);
+        let mut disk = Disk::new();
         for id in 1..100 {
             answer(&mut slots, &mut disk, id, id, 10);
         }
@@ -279,7 +281,8 @@ mod tests {
 
     #[test]
     fn small_responses_share_a_slot_and_large_ones_do_not() {
-        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
+        let mut slots = ResponseSlots::from(1);
+        let mut disk = Disk::new();
         for id in 1..=10 {
             answer(&mut slots, &mut disk, id, 1, 10);
         }
@@ -294,7 +297,8 @@ mod tests {
 
     #[test]
     fn spare_slots_are_few_and_small() {
-        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
+        let mut slots = ResponseSlots::from(1);
+        let mut disk = Disk::new();
         for id in 1..=500 {
             answer(&mut slots, &mut disk, id, 1, if id % 2 == 0 { 300 } else { 2_000 });
         }
@@ -308,7 +312,8 @@ mod tests {
 
     #[test]
     fn no_slot_is_given_twice_whatever_comes() {
-        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
+        let mut slots = ResponseSlots::from(1);
+        let mut disk = Disk::new();
         let mut random = 1_u64;
         let mut next = |limit: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -87,7 +87,8 @@ impl Search<'_> {
             return Ok((count, expires));
         };
         loop {
-            let (mut count, mut expires) = (0, None);
+            let mut count = 0;
+            let mut expires = None;
             let whole = self.each_source(&choice, None, &mut |candidate| {
                 let found = self.look(candidate.key, |head, _| Ok(head.expires))?;
                 // A key occurs once in each layer that has it. Only its deciding layer counts.
@@ -180,7 +181,8 @@ impl Search<'_> {
         after: Option<&str>,
         mut visit: impl FnMut(&[u8], EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
-        let (prefix, after) = (self.prefix.as_bytes(), after.map(str::as_bytes));
+        let prefix = self.prefix.as_bytes();
+        let after = after.map(str::as_bytes);
         let mut walk = self.view.walk(self.overlay, RECORDS, prefix, after);
         let mut expires = None;
         while let Some(step) = walk.next()? {
@@ -208,10 +210,11 @@ impl Search<'_> {
     ) -> Result<Option<Stamp>> {
         let mut after = after.map(|after| after.as_bytes().to_vec());
         let mut expires = None;
-        let mut held = match choice.is_in_order_of_keys() {
-            true => wanted.clamp(FIRST_KEYS, HELD_KEYS),
+        let mut held = if choice.is_in_order_of_keys() {
+            wanted.clamp(FIRST_KEYS, HELD_KEYS)
+        } else {
             // All candidates must be scanned before the first is known, so as many as possible are held.
-            false => HELD_KEYS,
+            HELD_KEYS
         };
         loop {
             let keys = self.keys(choice, after.as_deref(), held)?;
@@ -274,12 +277,11 @@ impl Search<'_> {
         let mut served: SmallVec<[Revision; 2]> = SmallVec::new();
         for (place, &(branch, at)) in self.view.layers.iter().enumerate() {
             let origin = if place == 0 { Origin::Own } else { Origin::Inherited(place) };
-            match self.serves(choice, at) {
-                true => {
-                    served.push(at);
-                    self.each_entry(choice, (branch, at), origin, after, visit)?;
-                }
-                false => self.each_walked((branch, at), origin, after, visit)?,
+            if self.serves(choice, at) {
+                served.push(at);
+                self.each_entry(choice, (branch, at), origin, after, visit)?;
+            } else {
+                self.each_walked((branch, at), origin, after, visit)?
             }
         }
         Ok(served.into_iter().all(|at| self.serves(choice, at)))
@@ -305,9 +307,10 @@ impl Search<'_> {
         for span in choice.spans(self.prefix.as_bytes(), after) {
             live_entries::each(self.view, layer, span, &mut |name| {
                 let key = choice.index.key_in(name).ok_or_else(strange)?;
-                match self.wants(key, after) {
-                    true => visit(Candidate { key, name: Some(name), origin }),
-                    false => Ok(true),
+                if self.wants(key, after) {
+                    visit(Candidate { key, name: Some(name), origin })
+                } else {
+                    Ok(true)
                 }
             })?;
         }

@@ -102,8 +102,8 @@ impl SessionTable {
     pub fn load(index: &Index, at: Revision, now: Stamp) -> Result<SessionTable> {
         let mut table = SessionTable::default();
         for space in [SESSIONS, SESSION_DATA] {
-            let (from, to) =
-                (keyspace::key(space, MAIN_ID, b""), keyspace::key(space + 1, MAIN_ID, b""));
+            let from = keyspace::key(space, MAIN_ID, b"");
+            let to = keyspace::key(space + 1, MAIN_ID, b"");
             for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), at) {
                 let row = row?;
                 let (head, payload) = crate::key::entry::parse(row.entry())?;
@@ -194,8 +194,10 @@ impl SessionTable {
 
     fn add(&mut self, name: Name, profile: &Profile, now: Stamp) {
         let lease_us = profile.lease_ms * 1000;
-        let (expires, epoch) = (now + lease_us, profile.epoch);
-        let (slots, mailbox) = (ResponseSlots::from(profile.mark), Mailbox::from(profile.acked));
+        let expires = now + lease_us;
+        let epoch = profile.epoch;
+        let slots = ResponseSlots::from(profile.mark);
+        let mailbox = Mailbox::from(profile.acked);
         self.timers.insert((expires, name.clone()));
         self.names.insert(name.clone());
         let row = LiveSession { lease_us, expires, epoch, timer: expires, slots, mailbox };
@@ -247,7 +249,8 @@ impl SessionTable {
     /// Returns up to `limit` sessions whose leases are over, earliest first, and marks them as expired, so
     /// that they cannot be renewed. Resets the timers of renewed sessions.
     pub fn due(&mut self, now: Stamp, limit: usize) -> Vec<Name> {
-        let (mut due, mut renewed) = (Vec::new(), Vec::new());
+        let mut due = Vec::new();
+        let mut renewed = Vec::new();
         for (at, name) in self.timers.iter().take_while(|(at, _)| *at <= now) {
             if due.len() == limit || renewed.len() == RENEWED_LIMIT {
                 break;
@@ -305,8 +308,8 @@ impl SessionTable {
     /// Returns the totals of all sessions: stored responses, their bytes, pending messages.
     pub fn totals(&self) -> (u64, u64, u64) {
         let add = |(kept, bytes, letters), row: &LiveSession| {
-            let (count, size) =
-                (row.slots.ledger.len() as u64, row.slots.ledger.kept_bytes() as u64);
+            let count = row.slots.ledger.len() as u64;
+            let size = row.slots.ledger.kept_bytes() as u64;
             (kept + count, bytes + size, letters + row.mailbox.len() as u64)
         };
         self.all.values().map(|row| &**row).fold((0, 0, 0), add)

@@ -103,15 +103,14 @@ fn set(
         Only::Present if record => true,
         only => holds(only, old.as_ref()),
     };
-    match did {
-        true => {
-            put(overlay, seen, value, expires)?;
-            if there {
-                records::make_way(view, overlay, name)?;
-            }
+    if did {
+        put(overlay, seen, value, expires)?;
+        if there {
+            records::make_way(view, overlay, name)?;
         }
+    } else {
         // Bad input is an error, whether or not the condition holds.
-        false => value.check()?,
+        value.check()?
     }
     Ok(Answer::Replaced { did, old })
 }
@@ -165,8 +164,10 @@ fn set_all(
     only_absent: bool,
 ) -> Result<Answer> {
     let (bytes, ends) = encoded(pairs)?;
-    let see_one = |(name, _): &(Name, Value)| key_state::load(view, overlay, CELLS, name);
-    let seen = pairs.iter().map(see_one).collect::<Result<Vec<KeyState>>>()?;
+    let seen = pairs
+        .iter()
+        .map(|(name, _)| key_state::load(view, overlay, CELLS, name))
+        .collect::<Result<Vec<KeyState>>>()?;
     let records = of_records(view, overlay, pairs)?;
     if only_absent && (!records.is_empty() || seen.iter().any(|seen| seen.live)) {
         return Ok(Answer::Did(false));

@@ -141,7 +141,9 @@ impl<'a> Comparison<'a> {
             index.check_all_reach(base.1)?;
         }
         let layers = |point: DiffPoint| catalog.layers(point.0, point.1);
-        let (base_layers, a, b) = (layers(base), layers(a), layers(b));
+        let base_layers = layers(base);
+        let a = layers(a);
+        let b = layers(b);
         Ok(Comparison { index, base, base_layers, a, b, now, budget })
     }
 
@@ -167,7 +169,9 @@ impl<'a> Comparison<'a> {
 
     pub fn triple(&self, (space, name): DiffItem) -> Result<ThreeWayEntry> {
         let side = |layers| self.side(layers, space, &name);
-        let (base, a, b) = (side(&self.base_layers)?, side(&self.a)?, side(&self.b)?);
+        let base = side(&self.base_layers)?;
+        let a = side(&self.a)?;
+        let b = side(&self.b)?;
         Ok(ThreeWayEntry { space, name, base, a, b, kinds: [None; 3] })
     }
 
@@ -192,7 +196,8 @@ impl<'a> Comparison<'a> {
             shown.map_or(Ok(DiffSide::default()), |shown| self.side(layers, KEYED, &at(shown)))
         };
         let name = sides.all().into_iter().flatten().next().map(at).unwrap_or_default();
-        let (base, a) = (side(&self.base_layers, sides.base)?, side(&self.a, sides.a)?);
+        let base = side(&self.base_layers, sides.base)?;
+        let a = side(&self.a, sides.a)?;
         let kinds = [sides.base, sides.a, sides.b];
         let kinds = kinds.map(|shown| shown.and_then(|shown| shown.info.options.versions));
         Ok(ThreeWayEntry { space: KEYED, name, base, a, b: side(&self.b, sides.b)?, kinds })
@@ -229,7 +234,8 @@ impl<'a> Comparison<'a> {
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         let view = self.view(layers);
-        let (life, nothing) = (state_keys::life(space, generation), WriteSet::default());
+        let life = state_keys::life(space, generation);
+        let nothing = WriteSet::default();
         let mut walk = view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
             let place = &step.name()[life.len()..];
@@ -287,9 +293,10 @@ fn walk<'a>(
     }
     let differ = bounds.into_iter().filter(|(_, (in_base, in_side))| in_base != in_side);
     differ.flat_map(move |(branch, (in_base, in_side))| {
-        let (older, newer) = (in_base.min(in_side), in_base.max(in_side));
-        let rows = move |space| written(index, space, branch, (older, newer), budget);
-        DATA.into_iter().flat_map(rows)
+        let older = in_base.min(in_side);
+        let newer = in_base.max(in_side);
+        DATA.into_iter()
+            .flat_map(move |space| written(index, space, branch, (older, newer), budget))
     })
 }
 

@@ -586,7 +586,8 @@ mod tests {
 
     #[test]
     fn histograms_of_several_threads_are_added_up() {
-        let (one, other) = (Buckets::new(&[10]), Buckets::new(&[10]));
+        let one = Buckets::new(&[10]);
+        let other = Buckets::new(&[10]);
         one.add(1, 2);
         other.add(100, 3);
         let mut all = Histogram::default();
@@ -597,7 +598,8 @@ mod tests {
 
     #[test]
     fn work_is_timed_and_what_failed_or_did_nothing_is_not_taken_for_done() {
-        let (work, clock) = (BackgroundWork::default(), ManualClock::new(0));
+        let work = BackgroundWork::default();
+        let clock = ManualClock::new(0);
         let took = |us: u64, gives: Result<u64>| {
             work.measure(&*clock, || {
                 assert_eq!(work.look().running, 1);

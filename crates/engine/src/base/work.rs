@@ -131,9 +131,10 @@ impl WorkMeter {
 
     fn entries_limit(&self) -> u64 {
         let WorkLimits { entries, writer_entries, .. } = self.limits;
-        match self.in_writer {
-            true => writer_entries.min(entries).saturating_mul(FOUND_PER_WALKED),
-            false => entries,
+        if self.in_writer {
+            writer_entries.min(entries).saturating_mul(FOUND_PER_WALKED)
+        } else {
+            entries
         }
     }
 

@@ -250,9 +250,10 @@ impl Executor {
 
     /// Counts outcomes that leave no effect, such as duplicates and claims.
     fn count_answers(&self, transaction: &Transaction, receipt: &Receipt) {
-        let steps = match receipt.held {
-            true => transaction.steps.iter(),
-            false => transaction.otherwise.as_deref().unwrap_or_default().iter(),
+        let steps = if receipt.held {
+            transaction.steps.iter()
+        } else {
+            transaction.otherwise.as_deref().unwrap_or_default().iter()
         };
         for (step, answer) in steps.zip(&receipt.answers) {
             if matches!(
@@ -535,7 +536,8 @@ impl Executor {
     fn count_effect(&self, head: &EntryHeader, key: &[u8]) {
         let figures = &self.state.figures;
         let expired = u64::from(head.flags & (EXPIRED | LAPSED) != 0);
-        let (there, gone) = (u64::from(!head.is_deleted()), u64::from(head.is_deleted()));
+        let there = u64::from(!head.is_deleted());
+        let gone = u64::from(head.is_deleted());
         match key[0] {
             keyspace::CELLS if expired != 0 => figures.expired_cells.add(expired),
             keyspace::RECORDS if expired != 0 => figures.expired_records.add(expired),
@@ -569,7 +571,8 @@ impl Executor {
         }
         let now = self.stamper.last();
         let view = View::unlimited(&self.state.index, &self.main, now);
-        let (mut nothing, mut fronts) = (WriteSet::default(), self.state.fronts.lock());
+        let mut nothing = WriteSet::default();
+        let mut fronts = self.state.fronts.lock();
         let answer = outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)?;
         answer.into_outbox()?.into_outbox_state()
     }
@@ -633,10 +636,7 @@ impl Executor {
         let catalog = load_catalog(&self.state.index)?;
         *self.state.catalog.write() = catalog;
         // If no change of a session was undone, the sessions keep their leases.
-        match self.sessions_changed > last {
-            true => self.load_sessions(),
-            false => Ok(()),
-        }
+        if self.sessions_changed > last { self.load_sessions() } else { Ok(()) }
     }
 
     /// Loads the session table from its keyspaces; leases begin now.
@@ -655,8 +655,8 @@ pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
     use std::ops::Bound::{Excluded, Included};
     let mut catalog = Catalog::new();
     for space in [keyspace::INDEXES, keyspace::BRANCHES, keyspace::TAGS, keyspace::MERGES] {
-        let (from, to) =
-            (keyspace::key(space, MAIN_ID, b""), keyspace::key(space + 1, MAIN_ID, b""));
+        let from = keyspace::key(space, MAIN_ID, b"");
+        let to = keyspace::key(space + 1, MAIN_ID, b"");
         for row in index.scan(Included(&from), Excluded(&to), NEWEST) {
             let row = row?;
             let (head, payload) = crate::key::entry::parse(row.entry())?;

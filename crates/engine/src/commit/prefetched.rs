@@ -136,9 +136,10 @@ impl<'p> Reuse<'p> {
         let stretches = own.iter().map(|effect| stretch_of(&prefetched.bounds, &effect.key));
         self.written.extend(stretches);
         self.passed = overlay.effects().len();
-        let is_unwritten =
-            |stretches: &Range<usize>| self.written.range(stretches.clone()).next().is_none();
-        let unwritten = read.stretches.iter().all(is_unwritten);
+        let unwritten = read
+            .stretches
+            .iter()
+            .all(|stretches| self.written.range(stretches.clone()).next().is_none());
         let lives = read.expires.is_none_or(|expires| expires > now);
         (unwritten && lives).then(|| read.answer.lock().take()).flatten()
     }

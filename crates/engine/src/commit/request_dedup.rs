@@ -150,9 +150,11 @@ fn record_to_values(record: &Record) -> Result<[Value; 5]> {
 
 fn record_from_values(values: &[Value]) -> Option<Record> {
     let [Value::Bytes(bytes), counter, stamp, revision, expires] = values else { return None };
-    let (fields, n) =
-        (Fields::decode(bytes).ok()?, |value: &Value| value.as_i64().map(|n| n as u64));
-    let (counter, stamp, revision) = (n(counter)?, n(stamp)?, n(revision)?);
+    let fields = Fields::decode(bytes).ok()?;
+    let n = |value: &Value| value.as_i64().map(|n| n as u64);
+    let counter = n(counter)?;
+    let stamp = n(stamp)?;
+    let revision = n(revision)?;
     Some(Record { fields, counter, stamp, revision, expires: n(expires) })
 }
 
@@ -327,7 +329,11 @@ mod tests {
             expires: Some(6),
         };
         let page = Page { names: vec!["a".into()], next: None };
-        let (counter, writes, stamp, revision, expires) = (3, 2, 4, 5, Some(6));
+        let counter = 3;
+        let writes = 2;
+        let stamp = 4;
+        let revision = 5;
+        let expires = Some(6);
         let version =
             HistoryEntry { counter, writes, value: Some(Value::Null), stamp, revision, expires };
         let record_version =

@@ -39,7 +39,8 @@ pub(crate) fn events(
             RemainingState::Value(value) => (Some(value), None),
             RemainingState::Fields(fields) => (None, Some(fields)),
         };
-        let (revision, stamp) = (head.revision, head.stamp);
+        let revision = head.revision;
+        let stamp = head.stamp;
         Event { revision, stamp, branch, contract, key, kind, value, fields, counter }
     };
     match space {
@@ -78,13 +79,15 @@ pub(crate) fn events(
                     (ChangeKind::Appended, to_value(&event)?)
                 }
             };
-            let (contract, left) = (Contract::Runs, RemainingState::Value(value));
+            let contract = Contract::Runs;
+            let left = RemainingState::Value(value);
             out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
         }
         // A staged restore reserves the run's name with a quiet tombstone. No visible run was deleted.
         keyspace::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
         keyspace::RUNS if head.is_deleted() => {
-            let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
+            let contract = Contract::Runs;
+            let kind = ChangeKind::Deleted;
             out.push(event(
                 contract,
                 branch_name(branch),
@@ -96,38 +99,42 @@ pub(crate) fn events(
         }
         keyspace::RUNS => {
             let Some(last_seq) = shown_seq(payload, head.revision)? else { return Ok(()) };
-            let (contract, kind) = (Contract::Runs, ChangeKind::Restored);
-            let (branch, run) = (branch_name(branch), text(name));
+            let contract = Contract::Runs;
+            let kind = ChangeKind::Restored;
+            let branch = branch_name(branch);
+            let run = text(name);
             out.push(event(contract, branch, run, kind, RemainingState::Nothing, last_seq));
         }
         // Entries of a restore are QUIET: the entry of the space reports them all when the restore becomes
         // visible. Entries that leave with a dropped generation are not reported.
         keyspace::KEYED if head.flags & QUIET == 0 => {
-            let told = match head.is_deleted() {
-                true => keyed::feed_names::gone(name),
-                false => keyed::feed_names::entry(name, payload)?,
+            let told = if head.is_deleted() {
+                keyed::feed_names::gone(name)
+            } else {
+                keyed::feed_names::entry(name, payload)?
             };
             let Some(told) = told else { return Ok(()) };
-            let (contract, left) = (
-                Contract::Keyed,
-                told.value.map_or(RemainingState::Nothing, RemainingState::Value),
-            );
+            let contract = Contract::Keyed;
+            let left = told.value.map_or(RemainingState::Nothing, RemainingState::Value);
             out.push(event(contract, branch_name(branch), told.key, told.kind, left, head.counter));
         }
         keyspace::SPACES if head.flags & QUIET == 0 => {
-            let told = match head.is_deleted() {
-                true => Some((ChangeKind::Deleted, None)),
-                false => keyed::feed_names::space(payload, head.revision)?,
+            let told = if head.is_deleted() {
+                Some((ChangeKind::Deleted, None))
+            } else {
+                keyed::feed_names::space(payload, head.revision)?
             };
             let Some((kind, value)) = told else { return Ok(()) };
-            let (contract, left) =
-                (Contract::Keyed, value.map_or(RemainingState::Nothing, RemainingState::Value));
+            let contract = Contract::Keyed;
+            let left = value.map_or(RemainingState::Nothing, RemainingState::Value);
             out.push(event(contract, branch_name(branch), text(name), kind, left, head.counter));
         }
         keyspace::OUTBOX if !head.is_deleted() => {
             if let Some((id, session, payload)) = outbox::transfer::told_request(name, payload) {
-                let (kind, left) = (ChangeKind::Set, RemainingState::Value(Value::Bytes(payload)));
-                let (contract, session) = (Contract::Sessions, session.as_str().to_owned());
+                let kind = ChangeKind::Set;
+                let left = RemainingState::Value(Value::Bytes(payload));
+                let contract = Contract::Sessions;
+                let session = session.as_str().to_owned();
                 out.push(event(contract, branch_name(branch), session, kind, left, id));
             }
             let Some((id, subject, run, payload)) = outbox::told(name, payload) else {
@@ -138,9 +145,10 @@ pub(crate) fn events(
                 ("payload".to_owned(), Value::Bytes(payload)),
                 ("run".to_owned(), run.map_or(Value::Null, Value::from)),
             ];
-            let (kind, left) =
-                (ChangeKind::Set, RemainingState::Value(Value::Object(value.into())));
-            let (contract, key) = (Contract::Outbox, id.to_string());
+            let kind = ChangeKind::Set;
+            let left = RemainingState::Value(Value::Object(value.into()));
+            let contract = Contract::Outbox;
+            let key = id.to_string();
             out.push(event(contract, branch_name(branch), key, kind, left, id));
         }
         keyspace::SESSIONS if !head.is_deleted() => {
@@ -161,9 +169,10 @@ pub(crate) fn events(
         }
         keyspace::SESSION_DATA if !head.is_deleted() => {
             let Some((session, Part::Letter(number))) = split_part(name) else { return Ok(()) };
-            let (kind, left) =
-                (ChangeKind::Sent, RemainingState::Value(Value::Bytes(payload.to_vec())));
-            let (contract, session) = (Contract::Sessions, session.to_owned());
+            let kind = ChangeKind::Sent;
+            let left = RemainingState::Value(Value::Bytes(payload.to_vec()));
+            let contract = Contract::Sessions;
+            let session = session.to_owned();
             out.push(event(contract, String::new(), session, kind, left, number));
         }
         keyspace::BRANCHES => {
@@ -172,10 +181,13 @@ pub(crate) fn events(
                 _ if record.deleted == Some(head.revision) => ChangeKind::BranchDeleted,
                 // An import is reported when it begins, before its cells, not when it becomes visible.
                 _ if record.created == UNFINISHED => ChangeKind::Forked,
-                _ if record.created == head.revision => match record.created_stamp == head.stamp {
-                    true => ChangeKind::Forked,
-                    false => return Ok(()),
-                },
+                _ if record.created == head.revision => {
+                    if record.created_stamp == head.stamp {
+                        ChangeKind::Forked
+                    } else {
+                        return Ok(());
+                    }
+                }
                 _ => ChangeKind::Renamed,
             };
             let name = record.name;
@@ -189,12 +201,11 @@ pub(crate) fn events(
             ));
         }
         keyspace::TAGS => {
-            let (kind, branch) = match head.is_deleted() {
-                true => (ChangeKind::Untagged, String::new()),
-                false => {
-                    let tag = crate::mvcc::catalog::TagRecord::decode(payload)?;
-                    (ChangeKind::Tagged, branch_name(tag.branch))
-                }
+            let (kind, branch) = if head.is_deleted() {
+                (ChangeKind::Untagged, String::new())
+            } else {
+                let tag = crate::mvcc::catalog::TagRecord::decode(payload)?;
+                (ChangeKind::Tagged, branch_name(tag.branch))
             };
             out.push(event(
                 Contract::Branches,
@@ -209,7 +220,8 @@ pub(crate) fn events(
             let Some((into, from)) = crate::mvcc::catalog::MergeRecord::pair(name) else {
                 return Ok(());
             };
-            let (into, from) = (branch_name(into), branch_name(from));
+            let into = branch_name(into);
+            let from = branch_name(from);
             out.push(event(
                 Contract::Branches,
                 into,

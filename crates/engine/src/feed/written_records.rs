@@ -47,8 +47,11 @@ mod tests {
         let db = Database::memory().unwrap();
         let told = |after| {
             let mut all = Vec::new();
-            let see = |branch: &str, key: &str| all.push(format!("{branch} {key}"));
-            db.written_records(after, db.revision(), see).unwrap().then_some(all)
+            db.written_records(after, db.revision(), |branch, key| {
+                all.push(format!("{branch} {key}"))
+            })
+            .unwrap()
+            .then_some(all)
         };
         let fields = Fields::of([("a", "1")]).unwrap();
         let start = db.revision();

@@ -115,9 +115,10 @@ impl<'a> ChecksummedReader<'a> {
         self.take(&mut hash)?;
         let mut rest = [0; 1];
         let more = self.input.read(&mut rest).map_err(|e| io_error("read", self.path, &e))?;
-        match hash == expected && more == 0 {
-            true => Ok(()),
-            false => Err(self.damaged("the checksum does not match")),
+        if hash == expected && more == 0 {
+            Ok(())
+        } else {
+            Err(self.damaged("the checksum does not match"))
         }
     }
 }

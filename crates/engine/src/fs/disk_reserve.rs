@@ -29,9 +29,10 @@ impl DiskReserve {
         }
         let disk = fstatvfs(place)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-        match free_bytes.saturating_sub(more_bytes) < self.reserve_bytes {
-            true => Err(self.refused(free_bytes)),
-            false => Ok(()),
+        if free_bytes.saturating_sub(more_bytes) < self.reserve_bytes {
+            Err(self.refused(free_bytes))
+        } else {
+            Ok(())
         }
     }
 

@@ -29,7 +29,9 @@ impl ExternalSorter {
     pub fn beside(path: &Path, spare: DiskReserve) -> Result<ExternalSorter> {
         let mut path = path.as_os_str().to_owned();
         path.push(".sort");
-        let (path, items, runs) = (PathBuf::from(path), Vec::new(), Vec::new());
+        let path = PathBuf::from(path);
+        let items = Vec::new();
+        let runs = Vec::new();
         Ok(ExternalSorter { path, spare, items, bytes: 0, runs })
     }
 

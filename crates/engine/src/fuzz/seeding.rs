@@ -53,7 +53,8 @@ fn everything() -> Database {
 
 /// Returns one effect of each key space, taken from frames of a log.
 fn effects(mut frames: &[u8], id: &DatabaseId) -> BTreeMap<u8, (Vec<u8>, Vec<u8>)> {
-    let (mut found, mut follower) = (BTreeMap::new(), FrameVerifier::new(id, 0, 1));
+    let mut found = BTreeMap::new();
+    let mut follower = FrameVerifier::new(id, 0, 1);
     while let Some(head) = frames.first_chunk() {
         let size = follower.size_of(head).unwrap();
         let (frame, rest) = frames.split_at(size);
@@ -70,7 +71,8 @@ fn effects(mut frames: &[u8], id: &DatabaseId) -> BTreeMap<u8, (Vec<u8>, Vec<u8>
 #[test]
 #[ignore = "writes into the repository"]
 fn write_seeds_of_everything() {
-    let (db, root) = (everything(), tempfile::tempdir().unwrap());
+    let db = everything();
+    let root = tempfile::tempdir().unwrap();
     let path = root.path().join("file");
     db.backup_since(0, &path, &mut |_| {}).unwrap();
     let whole = fs::read(&path).unwrap();
@@ -84,10 +86,9 @@ fn write_seeds_of_everything() {
             write("stored", &format!("payload-{space:02x}"), payload);
         }
     }
-    let (mut kept, receipt) = (
-        Vec::new(),
-        db.execute(Transaction::new().step(CellCommand::Get { name: Name::new("a").unwrap() })),
-    );
+    let mut kept = Vec::new();
+    let receipt =
+        db.execute(Transaction::new().step(CellCommand::Get { name: Name::new("a").unwrap() }));
     request_dedup::encode(7, &receipt.unwrap(), &mut kept).unwrap();
     write("stored", "receipt", kept);
     write(

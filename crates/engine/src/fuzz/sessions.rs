@@ -47,7 +47,10 @@ fn stored(bytes: &[u8]) {
         assert_eq!(StoredSession::decode(&written), Ok(standing));
     }
     let _ = response::decode(bytes);
-    let (flags, counter, writes, expires) = (0, 1, 1, None);
+    let flags = 0;
+    let counter = 1;
+    let writes = 1;
+    let expires = None;
     let head = EntryHeader { flags, revision: 1_000, stamp: 1_000, counter, writes, expires };
     let Ok((mark, responses)) = slot::split(&head, bytes) else { return };
     let mut written = Vec::new();
@@ -129,7 +132,10 @@ mod tests {
         assert_eq!(seed("machine"), all_of(&machine()));
         assert!(matches!(StoredSession::decode(&seed("live")), Ok(StoredSession::Live(_))));
         assert!(matches!(StoredSession::decode(&seed("gone")), Ok(StoredSession::Gone { .. })));
-        let (flags, counter, writes, expires) = (0, 1, 1, None);
+        let flags = 0;
+        let counter = 1;
+        let writes = 1;
+        let expires = None;
         let head = EntryHeader { flags, revision: 9, stamp: 9, counter, writes, expires };
         assert_eq!(slot::split(&head, &seed("slot")).unwrap().1.count(), 2);
     }
@@ -178,7 +184,8 @@ mod tests {
         }
         let answers = smallvec![Answer::Counter(300)];
         let receipt = Receipt { revision: 1, stamp: 1, held: true, repeated: false, answers };
-        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut out = Vec::new();
         response::encode(&Ok(receipt), &mut bytes).unwrap();
         let both = [(5, 9), (4, 7)].map(|(request_id, at)| {
             Ok(slot::Response { request_id, revision: at, stamp: at, bytes: &bytes })

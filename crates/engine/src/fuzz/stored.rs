@@ -59,10 +59,12 @@ fn contracts(bytes: &[u8]) {
         write(&mut out);
         out
     };
-    let head = |head: &RunHead| appended(&|out| head.encode(out));
-    again(bytes, |bytes| RunHead::decode(bytes).ok(), head);
-    let declared = |declared: &Declaration| appended(&|out| declared.encode(out));
-    again(bytes, |bytes| Declaration::decode(bytes).ok(), declared);
+    again(bytes, |bytes| RunHead::decode(bytes).ok(), |head| appended(&|out| head.encode(out)));
+    again(
+        bytes,
+        |bytes| Declaration::decode(bytes).ok(),
+        |declared| appended(&|out| declared.encode(out)),
+    );
     again(bytes, |mut bytes| outbox::take_state(&mut bytes), outbox::MessageState::encode);
     again(bytes, outbox::Counts::decode, outbox::Counts::encode);
 }
@@ -104,7 +106,8 @@ fn names(bytes: &[u8]) {
 fn effect(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first() else { return };
     let Some((key, value)) = rest.split_at_checked(usize::from(*length)) else { return };
-    let (mut catalog, mut told) = (Catalog::new(), Vec::new());
+    let mut catalog = Catalog::new();
+    let mut told = Vec::new();
     if event::events(&catalog, key, value, &mut told).is_err() {
         told.clear();
     }

@@ -197,7 +197,8 @@ impl Database {
     /// A fork takes constant time, regardless of the number of keys. Fails with `BranchExists` if the name
     /// is taken.
     pub fn fork(&self, name: &str, from: &str, at: At) -> Result<Revision> {
-        let (name, from) = (Name::new(name)?, Name::new(from)?);
+        let name = Name::new(name)?;
+        let from = Name::new(from)?;
         let at = self.point(at)?;
         self.run_branch(BranchCommand::Fork { name, from, at })?.into_revision()
     }
@@ -250,7 +251,8 @@ impl Database {
 
     /// Renames a branch.
     pub fn rename_branch(&self, name: &str, to: &str) -> Result<()> {
-        let (name, to) = (Name::new(name)?, Name::new(to)?);
+        let name = Name::new(name)?;
+        let to = Name::new(to)?;
         self.run_branch(BranchCommand::Rename { name, to }).map(|_| ())
     }
 
@@ -296,7 +298,8 @@ impl Database {
             let catalog = core.state.catalog.read();
             let (at, now) = core.resolve(At::Latest)?;
             let pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
-            let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
+            let a = catalog.visible(a, at)?.id;
+            let b = catalog.visible(b, at)?.id;
             let budget = Budget::Reader;
             (pin, now, Comparison::new(core.index(), &catalog, (a, at), (b, at), now, budget)?)
         };
@@ -347,14 +350,16 @@ impl Database {
     /// Under `Strict`, a conflict changes nothing: the merge fails with `MergeConflict`, and the error
     /// lists the keys.
     pub fn merge(&self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
-        let (from, into) = (Name::new(from)?, Name::new(into)?);
+        let from = Name::new(from)?;
+        let into = Name::new(into)?;
         self.run_branch(BranchCommand::Merge { from, into, strategy })?.into_revision()
     }
 
     /// Creates a tag that pins a revision of a branch, and returns that revision. Fails with `TagExists` if
     /// the name is taken.
     pub fn tag(&self, name: &str, branch: &str, at: At) -> Result<Revision> {
-        let (name, branch) = (Name::new(name)?, Name::new(branch)?);
+        let name = Name::new(name)?;
+        let branch = Name::new(branch)?;
         let at = self.point(at)?;
         self.run_branch(BranchCommand::Tag { name, branch, at })?.into_revision()
     }
@@ -429,7 +434,8 @@ fn triples<'c>(
     comparison: &'c Comparison<'_>,
     names: BTreeSet<DiffItem>,
 ) -> Result<impl Iterator<Item = Result<ThreeWayEntry>> + use<'c>> {
-    let (mut plain, mut spaces) = (Vec::new(), BTreeMap::<String, BTreeSet<Vec<u8>>>::new());
+    let mut plain = Vec::new();
+    let mut spaces = BTreeMap::<String, BTreeSet<Vec<u8>>>::new();
     for (space, name) in names {
         match (space, state_keys::split(&name)) {
             (KEYED, Some((of, _, place))) if state_keys::is_entry(place) => {
@@ -453,9 +459,9 @@ fn triples<'c>(
         entries.extend(found.into_iter().map(|place| (space.clone(), sides, place)));
     }
     let plain = plain.into_iter().map(|name| comparison.triple(name));
-    let entry =
-        |(space, sides, place): (String, _, Vec<u8>)| comparison.entry(&space, &sides, &place);
-    Ok(plain.chain(entries.into_iter().map(entry)))
+    Ok(plain.chain(
+        entries.into_iter().map(|(space, sides, place)| comparison.entry(&space, &sides, &place)),
+    ))
 }
 
 /// Differences in outbox messages and client requests: those that a merge of all runs would bring over.
@@ -465,9 +471,12 @@ fn outgoing(
     kind: DifferenceKind,
     found: &[Difference],
 ) -> Result<Vec<Difference>> {
-    let (mut differences, side) = (Vec::new(), transfer.from[0].0);
-    let differs = |one: &&Difference| one.kind == kind || one.kind == DifferenceKind::Both;
-    let of_runs = found.iter().filter(|one| one.contract == Contract::Runs).filter(differs);
+    let mut differences = Vec::new();
+    let side = transfer.from[0].0;
+    let of_runs = found
+        .iter()
+        .filter(|one| one.contract == Contract::Runs)
+        .filter(|one| one.kind == kind || one.kind == DifferenceKind::Both);
     let mut missing = transfer.by_number(usize::MAX)?;
     for run in of_runs {
         missing.append(&mut transfer.of_run(&Name::new(&run.key)?)?);

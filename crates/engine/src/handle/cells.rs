@@ -208,8 +208,10 @@ impl Cells {
     /// Executes commands as independent transactions that share the log's fsync. Each has its own result,
     /// so an invalid command fails alone.
     pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
-        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
-        let transactions = commands.into_iter().map(transaction).collect();
+        let transactions = commands
+            .into_iter()
+            .map(|command| Transaction::on(&self.branch).step(command))
+            .collect();
         let answer = |receipt: mainstay_model::Receipt| receipt.into_first();
         let receipts = Database { place: self.place.clone() }.execute_all(transactions);
         receipts.into_iter().map(|receipt| receipt.and_then(answer)).collect()

@@ -160,10 +160,9 @@ impl Database {
     /// ```
     pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
         match &self.place {
-            Backend::Local(core) => {
-                let prepare = |transaction| core.prepare(transaction);
-                core.sequencer.execute_all(transactions.into_iter().map(prepare).collect())
-            }
+            Backend::Local(core) => core.sequencer.execute_all(
+                transactions.into_iter().map(|transaction| core.prepare(transaction)).collect(),
+            ),
             Backend::Remote(link) => link.execute_all(&transactions),
         }
     }
@@ -302,8 +301,10 @@ impl Database {
     /// ```
     pub fn wait_to_move(&self, seen: Reached, timeout: Duration) -> Result<Reached> {
         let core = self.here("a wait for what is visible or durable")?;
-        let moved = || self.reached().is_ok_and(|reached| reached != seen);
-        if !core.sequencer.wait_until(timeout, moved) {
+        if !core
+            .sequencer
+            .wait_until(timeout, || self.reached().is_ok_and(|reached| reached != seen))
+        {
             core.check_open()?;
         }
         self.reached()
@@ -409,9 +410,13 @@ impl Database {
     /// is `None`. Fails with `Unsupported` for a served database.
     pub fn fill_indexes(&self) -> Result<usize> {
         let core = self.here("filling indexes")?;
-        let unfilled = |one: &&crate::storage::index_def::IndexDef| one.ready.is_none();
-        let ids: Vec<u32> =
-            core.index().declared().iter().filter(unfilled).map(|one| one.id).collect();
+        let ids: Vec<u32> = core
+            .index()
+            .declared()
+            .iter()
+            .filter(|one| one.ready.is_none())
+            .map(|one| one.id)
+            .collect();
         for &id in &ids {
             while core.fill_index(id)? {}
         }

@@ -169,8 +169,10 @@ mod tests {
 
     #[test]
     fn files_of_a_database_stop_before_the_disk_is_full_and_leave_nothing() {
-        let (root, db) = (tempfile::tempdir().unwrap(), large());
-        let (path, nothing) = (root.path().join("file"), &mut |_| {});
+        let root = tempfile::tempdir().unwrap();
+        let db = large();
+        let path = root.path().join("file");
+        let nothing = &mut |_| {};
         let all_of_it = db.with_disk_reserve(DiskReserve::leaving(u64::MAX));
         let sorted = all_of_it.export("main", &path, nothing).unwrap_err();
         assert!(sorted.message().contains("sort"), "{sorted}");

@@ -202,7 +202,8 @@ impl Keyed {
     /// Sealing runs in several transactions. After a crash the frontier may have risen only in part;
     /// sealing again continues from there.
     pub fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
-        let (frontier, mut all) = (frontier.into(), 0);
+        let frontier = frontier.into();
+        let mut all = 0;
         loop {
             let (settled, done) =
                 self.run(self.ask().seal(frontier))?.into_state()?.into_sealed()?;
@@ -314,7 +315,8 @@ pub(crate) fn spaces(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Page> {
-    let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+    let prefix = prefix.to_owned();
+    let after = after.map(str::to_owned);
     let command = StateCommand::Spaces { prefix, after, limit };
     Keyed::on(place.clone(), branch, "spaces")?.read(command)?.into_names()
 }
@@ -333,12 +335,14 @@ impl Ask<'_> {
     }
 
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> StateCommand {
-        let (prefix, after) = (prefix.to_vec(), after.map(<[u8]>::to_vec));
+        let prefix = prefix.to_vec();
+        let after = after.map(<[u8]>::to_vec);
         StateCommand::Scan { space: self.0.clone(), prefix, after, limit }
     }
 
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> StateCommand {
-        let (key, after) = (key.to_vec(), after.map(<[u8]>::to_vec));
+        let key = key.to_vec();
+        let after = after.map(<[u8]>::to_vec);
         StateCommand::Items { space: self.0.clone(), key, after, limit }
     }
 
@@ -367,11 +371,12 @@ pub(crate) fn transaction(
 }
 
 pub(crate) fn only_read(command: &StateCommand) -> Result<()> {
-    match command.is_read() {
-        true => Ok(()),
-        false => Err(Error::new(
+    if command.is_read() {
+        Ok(())
+    } else {
+        Err(Error::new(
             Code::InvalidArgument,
             "a command on keyed state that does not only read: execute it in a transaction",
-        )),
+        ))
     }
 }

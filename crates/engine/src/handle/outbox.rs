@@ -129,7 +129,8 @@ impl Outbox {
         backoff: Duration,
         tries: u32,
     ) -> Result<Failed> {
-        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        let message = message.to_owned();
+        let backoff_ms = ms(backoff);
         self.write(OutboxCommand::fail(id, message, backoff_ms, tries, Some(token)))?
             .into_outbox()?
             .into_failed()
@@ -143,7 +144,8 @@ impl Outbox {
     /// Reports a failed delivery. The message waits with an increasing backoff, or becomes a dead letter
     /// after `tries` attempts.
     pub fn fail(&self, id: u64, message: &str, backoff: Duration, tries: u32) -> Result<Failed> {
-        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        let message = message.to_owned();
+        let backoff_ms = ms(backoff);
         self.write(OutboxCommand::Fail { id, message, backoff_ms, tries })?
             .into_outbox()?
             .into_failed()

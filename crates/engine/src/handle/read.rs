@@ -83,9 +83,11 @@ impl Database {
         }
         let core = self.place.here("the size of entries")?;
         let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        let add =
-            |sum: usize, (space, name)| Ok(sum.saturating_add(snapshot.stored_bytes(space, name)?));
-        rewritten.try_fold(0, add).map(Some)
+        rewritten
+            .try_fold(0usize, |sum, (space, name)| {
+                Ok(sum.saturating_add(snapshot.stored_bytes(space, name)?))
+            })
+            .map(Some)
     }
 
     /// Returns the total size in bytes of the newest states of some keys of a space. Fails with

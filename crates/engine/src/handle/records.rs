@@ -178,7 +178,8 @@ impl Records {
 
     /// Changes a record's time to live. Returns whether the record exists.
     pub fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
-        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        let key = Name::new(key)?;
+        let only = ExpireOnly::Always;
         self.run(RecordCommand::Expire { key, ttl, only })?.into_did()
     }
 
@@ -270,7 +271,8 @@ impl Records {
                 self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters)))
             }
             Backend::Remote(link) => {
-                let (branch, prefix) = (self.branch.to_string(), prefix.to_owned());
+                let branch = self.branch.to_string();
+                let prefix = prefix.to_owned();
                 wait(link.ask(AdminRequest::Explain { branch, prefix, filters: filters.to_vec() }))
             }
         }

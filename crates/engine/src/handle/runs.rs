@@ -125,7 +125,8 @@ impl Runs {
         metadata: impl Into<Value>,
         events: Vec<NewEvent>,
     ) -> Result<Vec<Appended>> {
-        let (run, metadata) = (Name::new(run)?, metadata.into());
+        let run = Name::new(run)?;
+        let metadata = metadata.into();
         self.write(RunCommand::Bootstrap { run, metadata, events })?.into_run()?.into_appended_all()
     }
 
@@ -157,13 +158,15 @@ impl Runs {
         seq: u64,
         state: Value,
     ) -> Result<bool> {
-        let (run, reducer) = (Name::new(run)?, reducer.to_owned());
+        let run = Name::new(run)?;
+        let reducer = reducer.to_owned();
         self.write(RunCommand::Keep { run, reducer, version, seq, state })?.into_did()
     }
 
     /// Returns the last stored state of a reducer, or `None` if none was stored for this reducer version.
     pub fn kept(&self, run: &str, reducer: &str, version: u64) -> Result<Option<KeptState>> {
-        let (run, reducer) = (Name::new(run)?, reducer.to_owned());
+        let run = Name::new(run)?;
+        let reducer = reducer.to_owned();
         match self.read(RunCommand::Kept { run, reducer, version, upto: None })? {
             RunAnswer::Kept(kept) => Ok(kept),
             _ => Err(Answer::mismatch()),
@@ -252,7 +255,8 @@ impl Runs {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn tail(&self, run: &str, after_seq: u64) -> Result<RunTail> {
-        let (runs, run) = (self.clone(), Name::new(run)?);
+        let runs = self.clone();
+        let run = Name::new(run)?;
         Ok(RunTail { runs, run, after: after_seq })
     }
 
@@ -299,8 +303,8 @@ impl RunTail {
         let Backend::Local(core) = &self.runs.place else {
             return self.next(limit, Duration::ZERO);
         };
-        let look = |limit| self.wait_here(core, (limit, bytes), Duration::ZERO);
-        let events = PageSize::upto(limit).ask(look)?;
+        let events = PageSize::upto(limit)
+            .ask(|limit| self.wait_here(core, (limit, bytes), Duration::ZERO))?;
         self.after = events.last().map_or(self.after, |event| event.run_seq);
         Ok(events)
     }
@@ -360,7 +364,8 @@ impl RunTail {
             if durable < snapshot.revision {
                 // The branch may have been forked at a revision of its parent that is not durable yet.
                 snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
-                (snapshot.revision, snapshot.fresh) = (durable, false);
+                snapshot.revision = durable;
+                snapshot.fresh = false;
             }
             match snapshot.events(&self.run, self.after, size) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}

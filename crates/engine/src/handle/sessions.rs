@@ -118,7 +118,8 @@ impl Sessions {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn send(&self, session: &str, payload: impl Into<Vec<u8>>) -> Result<Option<u64>> {
-        let (session, payload) = (Name::new(session)?, payload.into());
+        let session = Name::new(session)?;
+        let payload = payload.into();
         self.run(SessionCommand::Send { session, payload })?.into_session()?.into_sent()
     }
 

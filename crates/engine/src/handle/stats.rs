@@ -363,7 +363,8 @@ impl Stats {
 
     pub(crate) fn of(core: &Engine) -> Stats {
         let index = core.index();
-        let (figures, sequencer) = (&core.state.figures, &core.sequencer);
+        let figures = &core.state.figures;
+        let sequencer = &core.sequencer;
         let (cache_hits, cache_misses) = index.current.hits.look();
         let (feeds, slowest) = core.feeds.count_and_slowest();
         // An unreadable outbox shows as empty here: its users get the error.

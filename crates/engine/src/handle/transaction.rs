@@ -260,14 +260,16 @@ impl InteractiveTransaction {
     /// writes.
     pub fn names(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let kinds = vec![Contract::Cells, Contract::Records];
-        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
         let hidden = Vec::new();
         self.run(KeyCommand::Names { kinds, prefix, after, limit, hidden })?.into_names()
     }
 
     /// Lists cell names in byte order, including this transaction's writes.
     pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
         self.run(CellCommand::List { prefix, after, limit })?.into_names()
     }
 
@@ -359,7 +361,8 @@ impl InteractiveTransaction {
 
     /// Changes a record's time to live. Returns whether the record exists.
     pub fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
-        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        let key = Name::new(key)?;
+        let only = ExpireOnly::Always;
         self.run(RecordCommand::Expire { key, ttl, only })?.into_did()
     }
 
@@ -371,7 +374,8 @@ impl InteractiveTransaction {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RecordPage> {
-        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let prefix = prefix.to_owned();
+        let filters = filters.to_vec();
         let after = after.map(str::to_owned);
         self.run(RecordCommand::Scan { prefix, filters, after, limit })?.into_records()
     }
@@ -379,7 +383,8 @@ impl InteractiveTransaction {
     /// Counts the records whose keys begin with `prefix` and that pass all filters, including this
     /// transaction's writes.
     pub fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
-        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let prefix = prefix.to_owned();
+        let filters = filters.to_vec();
         self.run(RecordCommand::Count { prefix, filters })?.into_count()
     }
 

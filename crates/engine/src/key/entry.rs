@@ -50,9 +50,10 @@ impl EntryHeader {
 
     /// Returns whether the key exists for a reader at time `now`.
     pub fn is_live(&self, now: Stamp) -> bool {
-        let now = match fault_points::is(InjectedFault::ExpiryByWallClock) {
-            true => SystemClock::new().wall_us(),
-            false => now,
+        let now = if fault_points::is(InjectedFault::ExpiryByWallClock) {
+            SystemClock::new().wall_us()
+        } else {
+            now
         };
         !self.is_deleted() && self.expires.is_none_or(|expires| expires > now)
     }

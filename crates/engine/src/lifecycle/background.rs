@@ -138,18 +138,22 @@ impl BackgroundThreads {
             // The other threads wait for clocks and files, which the model checker does not have.
             return Ok(());
         }
-        let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
+        let inner = core.clone();
+        let own = bell.clone();
+        let next = flush_bell.clone();
         self.spawn("mainstay-compact", move || {
             priority::stay_behind();
             run_compact(&inner, &own, &next);
         })?;
-        let (inner, next) = (core.clone(), bell.clone());
+        let inner = core.clone();
+        let next = bell.clone();
         self.spawn("mainstay-flush", move || {
             priority::stay_behind();
             run_flush(&inner, &flush_bell, &next);
         })?;
         if let Some(interval) = core.options.sweep_interval {
-            let (inner, own) = (core.clone(), bell.clone());
+            let inner = core.clone();
+            let own = bell.clone();
             self.spawn("mainstay-index", move || run_index(&inner, &own))?;
             let inner = core.clone();
             self.spawn("mainstay-sweep", move || run_sweep(&inner, &bell, interval))?;
@@ -240,18 +244,21 @@ pub(crate) fn catch_up(index: &Index) {
 }
 
 fn run_compact(core: &EngineShared, bell: &WorkSignal, flush: &WorkSignal) {
-    let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
+    let mut rounds = 0_u32;
+    let mut silent = QUIET_ROUNDS;
     // The system clock, so that failed compactions are retried even if the database's clock is
     // simulated and does not advance.
     let clock = SystemClock::new();
     let mut not_before = vec![0; core.index().stores().len()];
     while let Some(rang) = bell.wait(COMPACT_EVERY) {
         silent = if rang { 0 } else { silent.saturating_add(1) };
-        let (classes, stores) = (core.index().classes.all(), core.index().stores());
+        let classes = core.index().classes.all();
+        let stores = core.index().stores();
         for (class, store) in stores.iter().enumerate() {
-            let [least, runs] = match silent < QUIET_ROUNDS {
-                true => [FlushThrottle::of(&classes[class]).runs; 2],
-                false => [0, RUNS_WHEN_QUIET],
+            let [least, runs] = if silent < QUIET_ROUNDS {
+                [FlushThrottle::of(&classes[class]).runs; 2]
+            } else {
+                [0, RUNS_WHEN_QUIET]
             };
             let pauses = clock.monotonic_us() < not_before[class];
             while !bell.is_over() && !pauses && store.is_ripe(least) {
@@ -387,17 +394,14 @@ impl EngineShared {
         compact: impl FnOnce(&Store, Revision) -> Result<u64>,
     ) -> Result<()> {
         self.check_hold()?;
-        let (store, floor) = (&self.index().stores()[class], self.index().trim_floor(class));
-        let compact = || compact(store, floor);
-        self.state.figures.compaction.measure(&*self.clock, compact).map(drop)
+        let store = &self.index().stores()[class];
+        let floor = self.index().trim_floor(class);
+        self.state.figures.compaction.measure(&*self.clock, || compact(store, floor)).map(drop)
     }
 
     /// Preallocates the log's next segment, if the log is on disk, where this takes time.
     fn prepare_segment(&self) -> Result<()> {
-        match self.on_disk && self.sequencer.wants_segment() {
-            true => self.log.prepare(),
-            false => Ok(()),
-        }
+        if self.on_disk && self.sequencer.wants_segment() { self.log.prepare() } else { Ok(()) }
     }
 
     /// Probes whether the log accepts writes again after the disk was full. Without this, a database
@@ -450,7 +454,8 @@ impl EngineShared {
             let reached = self.index().flushed().min(self.sequencer.published());
             let held = CatalogPins::of(&self.state.catalog.read());
             let read = self.pins.oldest(young).unwrap_or(Revision::MAX);
-            let (forks, pins) = (held.forks.min(before.forks), held.pins.min(before.pins));
+            let forks = held.forks.min(before.forks);
+            let pins = held.pins.min(before.pins);
             for (class, horizon) in horizons {
                 let floor = horizon.min(reached);
                 let rule = &self.index().classes.all()[class];
@@ -577,9 +582,10 @@ mod tests {
         for entry in std::fs::read_dir(from).unwrap() {
             let entry = entry.unwrap();
             let target = to.join(entry.file_name());
-            match entry.path().is_dir() {
-                true => copy(&entry.path(), &target),
-                false => drop(std::fs::copy(entry.path(), target).unwrap()),
+            if entry.path().is_dir() {
+                copy(&entry.path(), &target)
+            } else {
+                std::fs::copy(entry.path(), target).unwrap();
             }
         }
     }

@@ -362,8 +362,8 @@ fn check_empty(directory: &Path) -> Result<()> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     // Creation makes these two names first, and a power failure may have kept either of them.
-    let is_first = |name: &String| matches!(name.as_str(), LOCK | "DATABASE.next");
-    let ours = names.is_empty() || names.iter().any(is_first);
+    let ours = names.is_empty()
+        || names.iter().any(|name| matches!(name.as_str(), LOCK | "DATABASE.next"));
     if ours && names.iter().all(|name| is_our_litter(name)) {
         return Ok(());
     }
@@ -516,7 +516,8 @@ mod tests {
     fn only_its_owner_gets_into_a_directory_that_is_made() {
         let root = tempfile::tempdir().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        let (claimed, reserved) = (root.path().join("a/b"), root.path().join("c"));
+        let claimed = root.path().join("a/b");
+        let reserved = root.path().join("c");
         drop(DatabaseFile::claim(&claimed).unwrap());
         drop(DatabaseFile::reserve(&reserved, [1; 16]).unwrap());
         assert_eq!((mode(&claimed), mode(&reserved)), (0o700, 0o700));

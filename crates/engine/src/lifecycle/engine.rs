@@ -260,9 +260,10 @@ impl EngineShared {
         let synced = self.sequencer.close();
         // Inside a callback this must not wait for another thread that closes: that thread may be
         // waiting for this one.
-        let workers = match self.sequencer.is_calling() {
-            true => self.workers.try_lock(),
-            false => Some(self.workers.lock()),
+        let workers = if self.sequencer.is_calling() {
+            self.workers.try_lock()
+        } else {
+            Some(self.workers.lock())
         };
         let Some(mut workers) = workers else { return synced };
         if let Some(workers) = workers.take() {
@@ -300,9 +301,10 @@ impl EngineShared {
     ) -> Result<()> {
         // SeqCst: pairs with the store of `stop`, after which the setter notifies the listeners.
         let ready = || self.sequencer.published() >= revision || stop.load(Ordering::SeqCst);
-        match ready() || self.sequencer.wait_until(timeout, ready) {
-            true => Ok(()),
-            false => self.check_open(),
+        if ready() || self.sequencer.wait_until(timeout, ready) {
+            Ok(())
+        } else {
+            self.check_open()
         }
     }
 }

@@ -112,7 +112,8 @@ pub(crate) fn open_log(
         // A log in memory preallocates nothing.
         None => options.segment_bytes.min(MEMORY_SEGMENT_BYTES),
     };
-    let (files, id) = (place.files.clone(), DatabaseId(place.database));
+    let files = place.files.clone();
+    let id = DatabaseId(place.database);
     let options = LogOptions { segment_bytes, owner: owner_of(&*options.clock) };
     if !has_segments(place)? {
         if reach > 0 && !restored {
@@ -330,11 +331,13 @@ fn try_index(
 ) -> Result<Index> {
     let us = |retention: Duration| u64::try_from(retention.as_micros()).unwrap_or(u64::MAX);
     let of = |space: u8, classes: &[(String, Option<Duration>)]| {
-        let class =
-            |(prefix, kept): &(String, Option<Duration>)| (space, prefix.clone(), kept.map(us));
-        classes.iter().map(class).collect::<Vec<_>>()
+        classes
+            .iter()
+            .map(|(prefix, kept)| (space, prefix.clone(), kept.map(us)))
+            .collect::<Vec<_>>()
     };
-    let (cells, records) = (of(CELLS, &options.classes), of(RECORDS, &options.record_classes));
+    let cells = of(CELLS, &options.classes);
+    let records = of(RECORDS, &options.record_classes);
     let keyed = of(KEYED, &options.keyed_classes);
     let classes = RetentionClasses::new(&RetentionRules {
         cells: options.retention.map(us),
@@ -387,9 +390,10 @@ fn open_stores(
     let known = match known {
         Some(mark) => {
             check_mark(&mark, place)?;
-            match fits(&mark, classes) {
-                true => Some(mark),
-                false => Some(reclassify::migrate(directory, &store_options, &mark, classes)?),
+            if fits(&mark, classes) {
+                Some(mark)
+            } else {
+                Some(reclassify::migrate(directory, &store_options, &mark, classes)?)
             }
         }
         None => None,
@@ -401,8 +405,9 @@ fn open_stores(
         Some(mark) => mark,
         None => {
             // A mark implies that the stores exist, so they must be durable first.
-            let sync = || std::fs::File::open(directory)?.sync_all();
-            let synced = fault_points::unless(InjectedFault::NoSyncOfStores, sync);
+            let synced = fault_points::unless(InjectedFault::NoSyncOfStores, || {
+                std::fs::File::open(directory)?.sync_all()
+            });
             synced.map_err(|error| io_error("sync", directory, &error))?;
             fresh.write(directory)?;
             fresh
@@ -489,10 +494,7 @@ fn flush(index: &Index, durable: Revision) -> Result<()> {
     background::catch_up(index);
     let limit = index.buffer_bytes * BUFFERS + KEPT_BYTES;
     let is_full = index.stores().iter().any(|store| store.check_room().is_err());
-    match is_full && index.buffered_bytes() <= limit {
-        true => Ok(()),
-        false => index.flush(durable).map(drop),
-    }
+    if is_full && index.buffered_bytes() <= limit { Ok(()) } else { index.flush(durable).map(drop) }
 }
 
 /// Renames a damaged index, replacing one that was kept before.

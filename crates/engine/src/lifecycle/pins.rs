@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 impl Engine {
     /// Returns all pins, oldest first.
     pub fn all_pins(&self) -> Vec<Pin> {
-        let (newest, now) = (self.sequencer.published(), self.now());
+        let newest = self.sequencer.published();
+        let now = self.now();
         let mut pins = self.pinned(newest);
         pins.sort();
         let pin = |(revision, holder): (Revision, String)| {
@@ -20,12 +21,14 @@ impl Engine {
     /// Returns the pins by kind. Looks up the timestamp of only the oldest of each kind, because the
     /// pins may be very many.
     pub fn pins_by_kind(&self) -> Vec<PinSummary> {
-        let (newest, now) = (self.sequencer.published(), self.now());
+        let newest = self.sequencer.published();
+        let now = self.now();
         let mut kinds: BTreeMap<String, (u64, Revision)> = BTreeMap::new();
         for (revision, holder) in self.pinned(newest) {
             let kind = holder.split(' ').next().unwrap_or_default().to_owned();
             let (count, oldest) = kinds.entry(kind).or_insert((0, revision));
-            (*count, *oldest) = (*count + 1, revision.min(*oldest));
+            *count += 1;
+            *oldest = revision.min(*oldest);
         }
         let summary = |(kind, (count, oldest))| PinSummary {
             kind,

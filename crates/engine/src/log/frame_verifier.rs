@@ -37,7 +37,8 @@ impl FrameVerifier {
         if bytes.len() != head.size() || !head.matches(bytes, self.chain) {
             return Err("a frame does not match its checksum");
         }
-        (self.chain, self.next) = (head.crc, head.last() + 1);
+        self.chain = head.crc;
+        self.next = head.last() + 1;
         Ok(Frame::new(head, bytes))
     }
 

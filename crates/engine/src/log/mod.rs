@@ -212,8 +212,9 @@ impl Log {
             }
             // Remove oldest first and sync each removal, so that a power failure cannot leave a gap in the
             // middle.
-            let sync = || self.shared.files.sync_dir();
-            let synced = fault_points::unless(InjectedFault::NoSyncOfRemovedSegments, sync);
+            let synced = fault_points::unless(InjectedFault::NoSyncOfRemovedSegments, || {
+                self.shared.files.sync_dir()
+            });
             synced.map_err(|error| sync_failure("the directory of the log", &error))?;
             freed += segment.size();
         }
@@ -255,8 +256,9 @@ impl Log {
         let _one = self.shared.preparing.lock();
         self.shared.check_guard()?;
         let probe = segment::FILLING;
-        let fill = |file: &dyn File| files::write_zeros(file, 0, PROBE_BYTES);
-        segment::make_file(&*self.shared.files, probe, PROBE_BYTES, fill)?;
+        segment::make_file(&*self.shared.files, probe, PROBE_BYTES, |file| {
+            files::write_zeros(file, 0, PROBE_BYTES)
+        })?;
         let removed = self.shared.files.remove(probe);
         removed.map_err(|error| io_failure("removing", probe, &error))
     }

@@ -99,9 +99,8 @@ impl LogReader {
         let found = self.shared.segment_of(place.first);
         // Check after the lookup: if a trim removed the segment, that is reported, and not damage.
         self.check_place()?;
-        let later =
-            |found: &Arc<Segment>| found.first == place.first && found.first > self.segment.first;
-        let segment = found.filter(later);
+        let segment =
+            found.filter(|found| found.first == place.first && found.first > self.segment.first);
         let Some(segment) = segment else {
             let what = format!("the frame with revision {} is missing", place.first);
             return Err(damage(&self.segment.name, place.offset, &what));

@@ -145,7 +145,8 @@ fn repair(
         let failed = |error| io_failure("cutting the torn tail of", name, &error);
         let used = last_used_byte(file, *offset).map_err(failed)?.unwrap_or(*offset);
         zero_tail(file, *offset).map_err(failed)?;
-        let (file, reason) = (name.clone(), what.clone());
+        let file = name.clone();
+        let reason = what.clone();
         cut = Some(TornTail { file, offset: *offset, bytes: used - offset, reason });
     }
     if survey.unfinished.is_some() || !survey.prepared.is_empty() {

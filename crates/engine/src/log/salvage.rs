@@ -88,7 +88,8 @@ fn copy_aside(files: &dyn Files, name: &str) -> io::Result<String> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let (from, to) = (files.open(name)?, files.create(&part)?);
+    let from = files.open(name)?;
+    let to = files.create(&part)?;
     let mut buffer = vec![0; 256 * 1024];
     let mut offset = 0;
     loop {

@@ -46,8 +46,10 @@ impl SegmentScan {
     /// Reads names and headers. Without `id`, the oldest segment determines the database id.
     pub(super) fn read(files: &dyn Files, id: Option<&DatabaseId>) -> Result<SegmentScan> {
         let listed = files.list().map_err(|e| io_failure("listing", "the log", &e))?;
-        let there = |name: &&str| listed.iter().any(|listed| listed == name);
-        let prepared = [PREPARED, FILLING].into_iter().filter(there).collect();
+        let prepared = [PREPARED, FILLING]
+            .into_iter()
+            .filter(|name| listed.iter().any(|listed| listed == name))
+            .collect();
         let mut names: Vec<String> =
             listed.into_iter().filter(|name| segment::parse_name(name).is_some()).collect();
         names.sort_unstable();

@@ -50,7 +50,8 @@ impl Scanner {
 
     /// Reads the header of the next frame, without bytes from `limit` on.
     pub(super) fn peek(&mut self, limit: u64) -> io::Result<Scanned> {
-        let (seed, next) = (self.seed, self.place.first);
+        let seed = self.seed;
+        let next = self.place.first;
         let bytes = self.fill(HEAD_BYTES, limit)?;
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(Scanned::End);

@@ -239,9 +239,10 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
         // The rename failed, but the new name may exist. The log must not continue without that segment, so
         // this counts as a failed sync, after which the writer refuses everything.
         let is_free = files.list().is_ok_and(|names| !names.contains(&name));
-        return Err(match is_free {
-            true => io_failure("naming", &name, &error),
-            false => sync_failure(&name, &error),
+        return Err(if is_free {
+            io_failure("naming", &name, &error)
+        } else {
+            sync_failure(&name, &error)
         });
     }
     let synced = fault_points::unless(InjectedFault::NoSyncOfSegmentName, || files.sync_dir());

@@ -95,9 +95,10 @@ impl Catalog {
     }
 
     fn absorb_branch(&mut self, record: BranchRecord, revision: Revision) {
-        match record.is_unfinished() {
-            true => self.imports.insert(record.id, revision),
-            false => self.imports.remove(&record.id),
+        if record.is_unfinished() {
+            self.imports.insert(record.id, revision)
+        } else {
+            self.imports.remove(&record.id)
         };
         let old = self.branches.get(&record.id);
         for name in old.iter().flat_map(|old| old.names()) {
@@ -181,7 +182,8 @@ impl Catalog {
     /// be undone.
     pub fn note_dropped(&self, purger: &TombstoneGc, index: &Index) {
         let is_gone = |dropped: Option<Revision>, floor| dropped.is_some_and(|at| at <= floor);
-        let (data_floor, entries_floor) = (index.data_floor_min(), index.space_floor(ENTRIES));
+        let data_floor = index.data_floor_min();
+        let entries_floor = index.space_floor(ENTRIES);
         let branches = self.branches().filter(|branch| is_gone(branch.deleted, data_floor));
         let indexes = self.indexes.values().filter(|index| is_gone(index.dropped, entries_floor));
         purger.learn(branches.map(|branch| branch.id), indexes.map(|index| index.id));
@@ -251,8 +253,8 @@ impl Catalog {
     pub fn tags_at(&self, at: Revision) -> Vec<(&String, &TagRecord)> {
         let removed = self.removed.iter().filter(|(removed, ..)| *removed > at);
         let removed = removed.map(|(_, name, tag)| (name, tag));
-        let there = |(_, tag): &(&String, &TagRecord)| tag.created <= at;
-        let mut tags: Vec<_> = self.tags.iter().chain(removed).filter(there).collect();
+        let mut tags: Vec<_> =
+            self.tags.iter().chain(removed).filter(|(_, tag)| tag.created <= at).collect();
         tags.sort_by_key(|(name, _)| *name);
         tags
     }
@@ -298,9 +300,7 @@ impl Catalog {
 
     /// The branches forked from this one that existed at a revision.
     pub fn children(&self, id: u32, at: Revision) -> impl Iterator<Item = &BranchRecord> {
-        let is_child =
-            move |record: &&BranchRecord| record.parent.is_some_and(|(parent, _)| parent == id);
-        self.living(at).filter(is_child)
+        self.living(at).filter(move |record| record.parent.is_some_and(|(parent, _)| parent == id))
     }
 
     /// The history that a branch includes: for each branch, the revision up to which it is included.
@@ -329,7 +329,8 @@ impl Catalog {
 
     /// The newest point that both histories include: the base of a three-way comparison.
     pub fn merge_base(&self, a: (u32, Revision), b: (u32, Revision)) -> (u32, Revision) {
-        let (past_a, past_b) = (self.past(a.0, a.1), self.past(b.0, b.1));
+        let past_a = self.past(a.0, a.1);
+        let past_b = self.past(b.0, b.1);
         // The keys of a deleted branch may be compacted away, so it cannot be the base.
         let at = a.1.max(b.1);
         let live = |id: u32| self.branches.get(&id).is_some_and(|record| record.lives_at(at));

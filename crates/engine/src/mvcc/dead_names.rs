@@ -163,7 +163,8 @@ impl<'d> DeadWalk<'d> {
             let known = end(&key);
             // No name lies between `start` and this one, so a cached range that ends at `start` is extended.
             let first = start.filter(|start| end(start).is_some()).unwrap_or_else(|| key.clone());
-            let (last, skipped) = (known.clone().unwrap_or(key), known.is_some());
+            let last = known.clone().unwrap_or(key);
+            let skipped = known.is_some();
             self.dead = Some(DeadRun { first, last, count: 1, skipped });
             return known;
         };

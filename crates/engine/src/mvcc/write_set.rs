@@ -92,8 +92,11 @@ impl WriteSet {
         if !self.places.is_empty() {
             self.places = HashMap::new();
         }
-        (self.key_bytes, self.spare_bytes, self.entry_bytes) = (0, 0, 0);
-        (self.dead_bytes, self.written_bytes) = (0, 0);
+        self.key_bytes = 0;
+        self.spare_bytes = 0;
+        self.entry_bytes = 0;
+        self.dead_bytes = 0;
+        self.written_bytes = 0;
     }
 
     /// The memory in use, including the overhead of every effect.
@@ -230,7 +233,8 @@ impl WriteSet {
             kept.extend_from_slice(&self.payloads[effect.payload.clone()]);
             effect.payload = start..kept.len();
         }
-        (self.payloads, self.dead_bytes) = (kept, 0);
+        self.payloads = kept;
+        self.dead_bytes = 0;
     }
 
     /// Checks whether this many further bytes of keys and payloads fit into the transaction.
@@ -335,8 +339,8 @@ mod tests {
     #[test]
     fn replacing_has_a_limit_too() {
         let mut overlay = WriteSet::default();
-        let (key, big) =
-            (keyspace::key(keyspace::CELLS, 0, b"k"), vec![0; TRANSACTION_LIMIT_BYTES / 4]);
+        let key = keyspace::key(keyspace::CELLS, 0, b"k");
+        let big = vec![0; TRANSACTION_LIMIT_BYTES / 4];
         let mut again = || overlay.write(key.clone(), 1, write(1, &big));
         let most = TRANSACTION_LIMIT_WRITTEN_BYTES / big.len();
         (0..most).for_each(|_| again().unwrap());

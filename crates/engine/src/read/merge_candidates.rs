@@ -46,8 +46,16 @@ impl EngineShared {
         let (branch, upto) = {
             let catalog = self.state.catalog.read();
             let upto = self.sequencer.published();
-            let named = || catalog.visible(&transaction.branch, upto).map(|branch| branch.id);
-            (transaction.branch_id.map_or_else(named, Ok).ok()?, upto)
+            (
+                transaction
+                    .branch_id
+                    .map_or_else(
+                        || catalog.visible(&transaction.branch, upto).map(|branch| branch.id),
+                        Ok,
+                    )
+                    .ok()?,
+                upto,
+            )
         };
         CheckedRanges::new(&transaction.guards, branch, &self.state.trail, upto).ok().flatten()
     }
@@ -80,8 +88,8 @@ impl EngineShared {
             let catalog = self.state.catalog.read();
             let at = self.sequencer.published();
             let pin = self.pins.hold("merge", self.clock.monotonic_us(), at);
-            let (a, b) =
-                (catalog.visible(from.as_str(), at)?.id, catalog.visible(into.as_str(), at)?.id);
+            let a = catalog.visible(from.as_str(), at)?.id;
+            let b = catalog.visible(into.as_str(), at)?.id;
             (
                 at,
                 pin,
@@ -89,7 +97,8 @@ impl EngineShared {
                 Comparison::new(self.index(), &catalog, (a, at), (b, at), 0, Budget::Reader)?,
             )
         };
-        let (base, names) = (comparison.base, BTreeSet::new());
+        let base = comparison.base;
+        let names = BTreeSet::new();
         let mut found = Candidates { source, base, names, upto: at };
         for (row, name) in comparison.walk_a().enumerate() {
             found.names.extend(name?);
@@ -148,7 +157,8 @@ mod tests {
         [MergeStrategy::Strict, MergeStrategy::Theirs, MergeStrategy::Ours];
 
     fn merge(from: &str, into: &str, strategy: MergeStrategy) -> Transaction {
-        let (from, into) = (Name::new(from).unwrap(), Name::new(into).unwrap());
+        let from = Name::new(from).unwrap();
+        let into = Name::new(into).unwrap();
         Transaction::new().step(BranchCommand::Merge { from, into, strategy })
     }
 
@@ -164,8 +174,10 @@ mod tests {
         for i in 0..5_000 {
             db.branch("side").unwrap().cells().set(&format!("{i}"), 1).unwrap();
         }
-        let (writes, before) = (Arc::new(AtomicUsize::new(0)), db.revision());
-        let (own, count) = (db.clone(), writes.clone());
+        let writes = Arc::new(AtomicUsize::new(0));
+        let before = db.revision();
+        let own = db.clone();
+        let count = writes.clone();
         // A write of the merging thread itself. It would deadlock if the writer were held.
         *db.here("a test").unwrap().searching.lock() = Some(Box::new(move || {
             for branch in ["main", "side"] {
@@ -239,7 +251,8 @@ mod tests {
     }
 
     fn act() -> impl Strategy<Value = Act> {
-        let (branch, cell) = (0..BRANCHES.len(), 0..6_u8);
+        let branch = 0..BRANCHES.len();
+        let cell = 0..6_u8;
         prop_oneof![
             6 => (branch.clone(), cell.clone(), 0..3_i64).prop_map(|(b, c, v)| Act::Set(b, c, v)),
             2 => (branch.clone(), cell.clone()).prop_map(|(b, c)| Act::Fade(b, c)),

@@ -86,7 +86,8 @@ impl OpenTransaction {
         guards: Vec<Guard>,
         body: impl FnOnce(Box<OpenTransaction>) -> Result<(T, Box<OpenTransaction>)>,
     ) -> Result<(T, Receipt)> {
-        let (mut made, mut ended) = (None, Vec::new());
+        let mut made = None;
+        let mut ended = Vec::new();
         let receipt = core.sequencer.execute_alone(|revision, now| {
             let (id, layers) = core.layers(branch, revision)?;
             let shared = core.clone();
@@ -367,7 +368,8 @@ impl OpenTransaction {
             }
             Command::Record(RecordCommand::Get { key, fields }) => {
                 self.look(Contract::Records, key)?;
-                let (view, wanted) = (self.snapshot.view(), fields.as_deref());
+                let view = self.snapshot.view();
+                let wanted = fields.as_deref();
                 records::get(&view, &self.overlay, key, wanted).map(Answer::Record)
             }
             Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
@@ -471,7 +473,8 @@ impl OpenTransaction {
         self.snapshot.core.index().check_space_reach(keyspace::RUNS, self.snapshot.revision)?;
         if let (RunCommand::List { filter, after, .. }, RunAnswer::Runs(page)) = (command, &answer)
         {
-            let (prefix, after) = (filter.prefix.clone(), after.clone());
+            let prefix = filter.prefix.clone();
+            let after = after.clone();
             self.note_range(Contract::Runs, prefix, after, page.next.clone(), None)?;
         }
         Ok(Answer::Run(Box::new(answer)))
@@ -484,7 +487,8 @@ impl OpenTransaction {
         if let (StateCommand::Spaces { prefix, after, .. }, Answer::Names(page)) =
             (command, &answer)
         {
-            let (prefix, after) = (prefix.clone(), after.clone());
+            let prefix = prefix.clone();
+            let after = after.clone();
             self.note_range(Contract::Keyed, prefix, after, page.next.clone(), None)?;
         }
         Ok(answer)
@@ -497,11 +501,12 @@ impl OpenTransaction {
         let view = self.snapshot.view();
         let before = keyed::space::find(&view, &WriteSet::default(), space)?;
         let now = keyed::space::find(&view, &self.overlay, space)?;
-        let places = match before.map(|it| it.generation) == now.map(|it| it.generation) {
-            true => keyed::guard::told(command, now.map(|it| it.info).as_ref(), answer),
+        let places = if before.map(|it| it.generation) == now.map(|it| it.generation) {
+            keyed::guard::told(command, now.map(|it| it.info).as_ref(), answer)
+        } else {
             // This transaction created or replaced the space, so the space's earlier contents do not
             // matter.
-            false => vec![StatePlace::Space],
+            vec![StatePlace::Space]
         };
         for place in places {
             let noted = (space.clone(), place);
@@ -551,7 +556,9 @@ impl OpenTransaction {
                 command @ (SessionCommand::Send { .. } | SessionCommand::Acknowledge { .. }),
             ) => {
                 let state = &self.snapshot.core.state;
-                let (index, table, now) = (&state.index, &state.sessions, self.snapshot.now);
+                let index = &state.index;
+                let table = &state.sessions;
+                let now = self.snapshot.now;
                 let desk = SessionContext { index, table, at: NEWEST, now };
                 let serves = state.serves_branches;
                 let ran = sessions::run_on(&view, &desk, &mut self.overlay, command, serves);
@@ -653,7 +660,8 @@ impl OpenTransaction {
         let transaction = self.take();
         // The writer then checks only writes after `upto`.
         let upto = core.sequencer.published();
-        let (branch, trail) = (self.snapshot.branch, &core.state.trail);
+        let branch = self.snapshot.branch;
+        let trail = &core.state.trail;
         let checked = CheckedRanges::new(&transaction.guards, branch, trail, upto)?;
         if checked.as_ref().is_some_and(|checked| !checked.held()) {
             return Err(conflict());

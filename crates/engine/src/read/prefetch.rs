@@ -106,7 +106,9 @@ impl Engine {
         }
         let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest).ok()?;
         snapshot.work = Some(WorkMeter::outside(self.options.work_limits));
-        let (mut found, mut failed, mut scales) = (Vec::new(), None, Scales::default());
+        let mut found = Vec::new();
+        let mut failed = None;
+        let mut scales = Scales::default();
         for (position, step) in transaction.steps.iter().enumerate() {
             let read = snapshot.prefetch(&step.command);
             let weighed = read.and_then(|read| {
@@ -139,7 +141,8 @@ fn ends_all(error: &Error) -> bool {
 impl Snapshot {
     /// Answers a long read; `None` for other commands.
     fn prefetch(&self, command: &Command) -> Result<Option<PrefetchedAnswer>> {
-        let (view, nothing) = (self.view(), WriteSet::default());
+        let view = self.view();
+        let nothing = WriteSet::default();
         let (space, prefix, after, upto, expires, answer) = match command {
             Command::Cell(CellCommand::List { prefix, after, limit }) => {
                 let (page, expires) =
@@ -222,7 +225,8 @@ impl Snapshot {
         let key = |place: &[u8]| self.key(KEYED, &[&life[..], place].concat());
         for place in places {
             if let StatePlace::Range { prefix, after, upto } = place {
-                let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
+                let after = after.as_deref().map(key);
+                let upto = upto.as_deref().map(key);
                 found.keys.push(between(key(&prefix), after, upto));
             }
         }
@@ -239,7 +243,8 @@ impl Snapshot {
             KeyCommand::Count { kinds, limit, hidden } => (kinds, hidden, "", None, *limit),
             _ => return Ok(None),
         };
-        let (view, nothing) = (self.view(), WriteSet::default());
+        let view = self.view();
+        let nothing = WriteSet::default();
         let (page, expiries) =
             names::names(&view, &nothing, (kinds, hidden), (prefix, after), limit)?;
         let mut keys = SmallVec::new();
@@ -321,7 +326,8 @@ mod tests {
     }
 
     fn put_state(key: &str, version: u64) -> Command {
-        let (key, version) = (key.as_bytes().to_vec(), Version::U64(version));
+        let key = key.as_bytes().to_vec();
+        let version = Version::U64(version);
         let writes = vec![StateWrite::Put { key, value: Vec::new(), version }];
         StateCommand::Write { space: name("s"), writes }.into()
     }
@@ -463,11 +469,14 @@ mod tests {
         };
         db.runs().append(started).unwrap();
         let keep = |state: i64| {
-            let (run, reducer, state) = (name("r"), "p".to_owned(), state.into());
+            let run = name("r");
+            let reducer = "p".to_owned();
+            let state = state.into();
             Command::from(RunCommand::Keep { run, reducer, version: 1, seq: 1, state })
         };
         db.execute(all([keep(1)])).unwrap();
-        let (run, reducer) = (name("r"), "p".to_owned());
+        let run = name("r");
+        let reducer = "p".to_owned();
         let kept = RunCommand::Kept { run, reducer, version: 1, upto: None };
         let answers = db.execute(all([keep(2), count("r"), kept.into()])).unwrap().answers;
         let Answer::Run(answer) = &answers[2] else { panic!("{answers:?}") };

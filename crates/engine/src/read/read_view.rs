@@ -83,7 +83,9 @@ impl ReadView {
         if let [command] = commands {
             return Ok(Some(SmallVec::from_iter([self.answer(command)?])));
         }
-        let (mut answers, mut scales, mut left) = (SmallVec::new(), Scales::default(), bytes);
+        let mut answers = SmallVec::new();
+        let mut scales = Scales::default();
+        let mut left = bytes;
         for command in commands {
             if left == 0 {
                 return Ok(None);
@@ -168,7 +170,9 @@ impl ReadView {
         range: (&[u8], Option<&[u8]>),
         (limit, looks): (usize, usize),
     ) -> Result<FoundNames> {
-        let (mut all, mut next, mut looked) = (BTreeSet::new(), None::<Vec<u8>>, 0);
+        let mut all = BTreeSet::new();
+        let mut next = None::<Vec<u8>>;
+        let mut looked = 0;
         let hidden = self.hidden.as_deref().unwrap_or_default();
         for kind in kinds {
             let of = (keyspace::of(*kind)?, hidden_of(*kind, hidden));
@@ -177,8 +181,8 @@ impl ReadView {
             looked += found.looked;
             all.extend(found.names);
         }
-        let known = |name: &Vec<u8>| next.as_ref().is_none_or(|next| name <= next);
-        let mut names: Vec<Vec<u8>> = all.into_iter().filter(known).collect();
+        let mut names: Vec<Vec<u8>> =
+            all.into_iter().filter(|name| next.as_ref().is_none_or(|next| name <= next)).collect();
         if names.len() > limit {
             names.truncate(limit);
             next = names.last().cloned();
@@ -205,7 +209,8 @@ impl ReadView {
         mut random: impl FnMut() -> u64,
         looks: usize,
     ) -> Result<Page> {
-        let (mut prefix, mut left) = (Vec::new(), looks);
+        let mut prefix = Vec::new();
+        let mut left = looks;
         loop {
             let few = self.some(kinds, &prefix, &mut left)?;
             let Some(first) = few.names.first().filter(|_| few.next.is_some() && left > 0) else {
@@ -254,7 +259,8 @@ impl ReadView {
         // No name contains this byte, so every name with that beginning sorts before it.
         let behind = |way: &[u8]| [way, &[u8::MAX]].concat();
         // Binary search for the longest prefix that all names share.
-        let (mut shared, mut apart) = (prefix.len(), first.len());
+        let mut shared = prefix.len();
+        let mut apart = first.len();
         while shared < apart {
             let middle = (shared + apart).div_ceil(2);
             match next(&behind(&first[..middle]))? {
@@ -352,10 +358,13 @@ mod tests {
         let db = filled(5_000);
         deleted(&db, 0..4_990);
         let moment = moment(&db);
-        let (mut after, mut steps, mut names) = (None, 0, Vec::new());
+        let mut after = None;
+        let mut steps = 0;
+        let mut names = Vec::new();
         loop {
             let page = moment.names_within(&KINDS, "", after.as_deref(), 10, 100).unwrap();
-            (steps, after) = (steps + 1, page.next);
+            steps += 1;
+            after = page.next;
             names.extend(page.names);
             if after.is_none() {
                 break;
@@ -387,7 +396,8 @@ mod tests {
         deleted(&db, 10..30);
         let whole = moment(&db).names(&KINDS, "", None, 1_000).unwrap().names;
         for looks in [1, 3, 7, 100] {
-            let (mut after, mut names) = (None, Vec::new());
+            let mut after = None;
+            let mut names = Vec::new();
             loop {
                 let page =
                     moment(&db).names_within(&KINDS, "", after.as_deref(), 4, looks).unwrap();
@@ -417,7 +427,8 @@ mod tests {
     #[test]
     fn a_random_name_is_any_of_few() {
         let db = filled(100);
-        let (moment, mut random) = (moment(&db), random());
+        let moment = moment(&db);
+        let mut random = random();
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for _ in 0..2_000 {
             let page = moment.random_name(&KINDS, &mut random, 4_096).unwrap();
@@ -430,9 +441,11 @@ mod tests {
     #[test]
     fn a_random_name_is_any_of_many_that_share_their_beginning() {
         let db = filled(5_000);
-        let (moment, mut random) = (moment(&db), random());
-        let pick = |_| moment.random_name(&KINDS, &mut random, 4_096).unwrap().names.remove(0);
-        let seen: BTreeSet<String> = (0..1_000).map(pick).collect();
+        let moment = moment(&db);
+        let mut random = random();
+        let seen: BTreeSet<String> = (0..1_000)
+            .map(|_| moment.random_name(&KINDS, &mut random, 4_096).unwrap().names.remove(0))
+            .collect();
         assert!(seen.len() > 700, "{} of 5,000 in 1,000 calls", seen.len());
         let thousands: BTreeSet<&str> = seen.iter().map(|name| &name[..8]).collect();
         assert_eq!(thousands.len(), 5, "of all parts");

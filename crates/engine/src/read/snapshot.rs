@@ -2,7 +2,6 @@
 
 use crate::apply::{cells, hashes, key_state, keyed, names, outbox, records, runs};
 use crate::base::work::{Budget, WorkMeter};
-use crate::key::entry::EntryHeader;
 use crate::key::keyspace::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
 use crate::lifecycle::engine::Engine;
 use crate::mvcc::catalog::Layers;
@@ -87,7 +86,8 @@ impl Snapshot {
         range: (&[u8], Option<&[u8]>),
         most: (usize, usize),
     ) -> Result<key_state::FoundNames> {
-        let (index, state) = (self.core.index(), &self.core.state);
+        let index = self.core.index();
+        let state = &self.core.state;
         // If the start lies before the prefix, the walk begins at the prefix and skips the names
         // between the two.
         let start = range.1.filter(|after| *after >= range.0);
@@ -126,9 +126,9 @@ impl Snapshot {
     pub fn expiry(&self, space: u8, name: &Name) -> Result<Option<Stamp>> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
-        let live =
-            |head: EntryHeader, _: &[u8]| Ok(head.expires.filter(|_| head.is_live(view.now)));
-        let found = view.find(&WriteSet::default(), &key, hash, live)?;
+        let found = view.find(&WriteSet::default(), &key, hash, |head, _| {
+            Ok(head.expires.filter(|_| head.is_live(view.now)))
+        })?;
         self.check_reach(space, name)?;
         Ok(found.and_then(|(expires, _)| expires))
     }
@@ -137,8 +137,7 @@ impl Snapshot {
     pub fn stored_bytes(&self, space: u8, name: &Name) -> Result<usize> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
-        let size = |_, payload: &[u8]| Ok(payload.len());
-        let found = view.find(&WriteSet::default(), &key, hash, size)?;
+        let found = view.find(&WriteSet::default(), &key, hash, |_, payload| Ok(payload.len()))?;
         Ok(found.map_or(0, |(bytes, _)| bytes))
     }
 
@@ -171,8 +170,9 @@ impl Snapshot {
     /// Describes how a scan would be executed.
     pub fn explain(&self, prefix: &str, filters: &[Where]) -> String {
         let catalog = self.core.state.catalog.read();
-        let name = |id| catalog.name_at(id, self.revision).unwrap_or_default().to_owned();
-        records::explain(&self.view(), prefix, filters, name)
+        records::explain(&self.view(), prefix, filters, |id| {
+            catalog.name_at(id, self.revision).unwrap_or_default().to_owned()
+        })
     }
 
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
@@ -223,9 +223,10 @@ impl Snapshot {
     /// Answers a command on the outbox that only reads.
     pub fn outbox(&self, command: &OutboxCommand) -> Result<Answer> {
         // The writer's cached positions are valid for the newest snapshot, or will be within moments.
-        let mut fronts = match self.fresh {
-            true => self.core.state.fronts.lock().clone(),
-            false => outbox::Fronts::default(),
+        let mut fronts = if self.fresh {
+            self.core.state.fronts.lock().clone()
+        } else {
+            outbox::Fronts::default()
         };
         let mut nothing = WriteSet::default();
         let answer = outbox::run(&self.view(), &mut nothing, &mut fronts, command)?;
@@ -255,7 +256,8 @@ impl Snapshot {
         space: &Name,
         visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let (view, nothing) = (self.view(), WriteSet::default());
+        let view = self.view();
+        let nothing = WriteSet::default();
         self.core.state.figures.keyed.count_snapshot();
         keyed::read::SpaceReader::open(&view, &nothing, space)?.each(visit)?;
         self.check_reach(KEYED, space)
@@ -263,7 +265,8 @@ impl Snapshot {
 
     /// Returns the size of these keys of a space, in bytes.
     pub fn state_bytes(&self, space: &Name, keys: &[StateKey]) -> Result<usize> {
-        let (view, nothing) = (self.view(), WriteSet::default());
+        let view = self.view();
+        let nothing = WriteSet::default();
         keyed::read::SpaceReader::open(&view, &nothing, space)?.weigh(keys)
     }
 

@@ -64,7 +64,10 @@ impl PendingCall {
         done: Answering,
         permit: Option<InFlightPermit>,
     ) -> PendingCall {
-        let (limit_us, give_up_us, sent_us, attempts) = (0, 0, 0, 0);
+        let limit_us = 0;
+        let give_up_us = 0;
+        let sent_us = 0;
+        let attempts = 0;
         let seat = None;
         PendingCall { bytes, nature, limit_us, give_up_us, sent_us, seat, attempts, done, permit }
     }
@@ -117,10 +120,12 @@ impl PendingCall {
     }
 
     fn refused(&self, line: &str) -> Error {
-        match self.may_be_done() {
-            true => unknown(line),
-            false if line.starts_with("UNKNOWN") => Error::new(Code::UnknownOutcome, line),
-            false => failure::refused(line),
+        if self.may_be_done() {
+            unknown(line)
+        } else if line.starts_with("UNKNOWN") {
+            Error::new(Code::UnknownOutcome, line)
+        } else {
+            failure::refused(line)
         }
     }
 

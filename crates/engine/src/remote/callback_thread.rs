@@ -93,9 +93,10 @@ mod tests {
     fn without_a_thread_the_caller_calls_and_holds_no_lock() {
         let calls: Arc<CallbackThread> = Arc::default();
         let (inside, (done, called)) = (calls.clone(), mpsc::channel());
-        let job = move || done.send(inside.0.try_lock().is_some()).unwrap();
-        let none = || Err(io::ErrorKind::OutOfMemory.into());
-        calls.post_by(none, (None, Box::new(job)));
+        calls.post_by(
+            || Err(io::ErrorKind::OutOfMemory.into()),
+            (None, Box::new(move || done.send(inside.0.try_lock().is_some()).unwrap())),
+        );
         assert_eq!(called.try_recv(), Ok(true));
     }
 }

@@ -183,7 +183,8 @@ impl ConnectionPool {
                 return self.inner.calls.post(Some(permit), Box::new(move || done(Err(error))));
             }
         };
-        let (link, nature) = (self.clone(), packed.nature);
+        let link = self.clone();
+        let nature = packed.nature;
         let called = move |answer, permit| {
             let inner = link.inner.clone();
             // The callback owns the pool, which keeps it open until the callback is done.
@@ -203,9 +204,10 @@ impl ConnectionPool {
         let takes_a_while = read.takes_a_while();
         let look = ReadRequest { branch: branch.to_owned(), at: At::Latest, read };
         let bytes = request("WIRE.READ", &wire::encode(&look)?);
-        match takes_a_while {
-            true => self.errand(&bytes, RetrySafety::Errand, Duration::ZERO).await,
-            false => decode(RetrySafety::Read, self.call(bytes, RetrySafety::Read).await),
+        if takes_a_while {
+            self.errand(&bytes, RetrySafety::Errand, Duration::ZERO).await
+        } else {
+            decode(RetrySafety::Read, self.call(bytes, RetrySafety::Read).await)
         }
     }
 
@@ -329,10 +331,7 @@ impl PoolShared {
 
     pub fn check_open(&self) -> Result<()> {
         // Acquire pairs with the Release in `close`.
-        match self.closed.load(Ordering::Acquire) {
-            true => Err(failure::closed()),
-            false => Ok(()),
-        }
+        if self.closed.load(Ordering::Acquire) { Err(failure::closed()) } else { Ok(()) }
     }
 
     fn learn(&self, revision: Revision) {
@@ -429,7 +428,8 @@ impl PoolShared {
         let unreachable = |error: &_| failure::unreachable(address, error);
         let limits = Limits { connect: *patience, write: *timeout };
         let stream = self.options.dial.dial(address, limits).map_err(|e| unreachable(&e))?;
-        let (ticking, losing) = (self.clone(), self.clone());
+        let ticking = self.clone();
+        let losing = self.clone();
         let socket = Socket::start(
             stream,
             self.writing,
@@ -490,9 +490,10 @@ impl PoolShared {
         self.send_again(&mut tasks, again);
         drop(tasks);
         for call in over {
-            let error = match closed && !call.writes() {
-                true => failure::closed(),
-                false => self.ended(socket, call.nature),
+            let error = if closed && !call.writes() {
+                failure::closed()
+            } else {
+                self.ended(socket, call.nature)
             };
             call.fail(error);
         }
@@ -539,22 +540,22 @@ impl PoolShared {
     /// Keeps a connection for reuse, or closes it if enough are idle.
     pub fn give_back(&self, socket: Arc<Socket>) {
         let mut idle = self.idle.lock();
-        match idle.len() < IDLE_LIMIT && self.check_open().is_ok() {
-            true => idle.push(socket),
-            false => socket.hang_up(),
+        if idle.len() < IDLE_LIMIT && self.check_open().is_ok() {
+            idle.push(socket)
+        } else {
+            socket.hang_up()
         }
     }
 
     fn want_seat(&self) -> Arc<Oneshot<Result<DedicatedConnection>>> {
         let slot: Arc<Oneshot<_>> = Arc::default();
         let mut tasks = self.tasks.lock();
-        match tasks.closed {
-            true => slot.put(Err(failure::closed())),
-            false => {
-                let give_up_us = self.patience_us();
-                tasks.seats.push_back(WantedConnection { slot: slot.clone(), give_up_us });
-                self.wake.notify_one();
-            }
+        if tasks.closed {
+            slot.put(Err(failure::closed()))
+        } else {
+            let give_up_us = self.patience_us();
+            tasks.seats.push_back(WantedConnection { slot: slot.clone(), give_up_us });
+            self.wake.notify_one();
         }
         slot
     }
@@ -607,7 +608,8 @@ fn pack(transaction: &Transaction) -> Result<EncodedTransaction> {
         return Err(Error::new(Code::TransactionTooLarge, message));
     }
     let nature = nature(transaction);
-    let (bytes, takes_a_while) = (request("WIRE.EXECUTE", &frame), transaction.takes_a_while());
+    let bytes = request("WIRE.EXECUTE", &frame);
+    let takes_a_while = transaction.takes_a_while();
     Ok(EncodedTransaction { bytes, nature, takes_a_while })
 }
 

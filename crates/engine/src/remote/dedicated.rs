@@ -48,7 +48,8 @@ impl DedicatedConnection {
     /// Sends a call that owns this connection until its answer has arrived, even if its caller stops
     /// waiting.
     pub fn carry(self, mut call: PendingCall) {
-        let (inner, socket) = (self.inner.clone(), self.socket.clone());
+        let inner = self.inner.clone();
+        let socket = self.socket.clone();
         call.seat = Some(self);
         send(&inner, &socket, call);
     }

@@ -71,13 +71,13 @@ impl Dial for Tcp {
     fn dial(&self, address: &str, limits: Limits) -> io::Result<Stream> {
         let stream = Tcp::connect(address, limits.connect)?;
         limits.limit_writes(&stream)?;
-        let (writer, end) = (stream.try_clone()?, stream.try_clone()?);
+        let writer = stream.try_clone()?;
+        let end = stream.try_clone()?;
         // An error means that the socket is already closed, which is the goal.
-        let hang_up = move || drop(end.shutdown(Shutdown::Both));
         Ok(Stream {
             reader: Box::new(stream),
             writer: Box::new(writer),
-            hang_up: Box::new(hang_up),
+            hang_up: Box::new(move || drop(end.shutdown(Shutdown::Both))),
         })
     }
 }

@@ -59,9 +59,10 @@ pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
 
 /// The error for a call whose connection broke, or whose server was silent, before an answer arrived.
 pub(crate) fn lost(nature: RetrySafety, address: &str, silent: bool) -> Error {
-    let how = match silent {
-        true => format!("{address} did not answer in time"),
-        false => format!("the connection to {address} broke"),
+    let how = if silent {
+        format!("{address} did not answer in time")
+    } else {
+        format!("the connection to {address} broke")
     };
     match nature {
         RetrySafety::Once | RetrySafety::Named | RetrySafety::Commit => {

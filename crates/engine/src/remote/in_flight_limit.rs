@@ -118,13 +118,13 @@ impl Drop for QueuePosition<'_> {
         let mut taken = self.room.0.lock();
         let before = taken.queue.len();
         taken.queue.retain(|(_, other)| !Arc::ptr_eq(turn, other));
-        match taken.queue.len() == before {
+        if taken.queue.len() == before {
             // It had already been admitted.
-            true => {
-                drop(taken);
-                self.room.leave(self.bytes);
-            }
-            false => self.room.admit(taken),
+
+            drop(taken);
+            self.room.leave(self.bytes);
+        } else {
+            self.room.admit(taken)
         }
     }
 }
@@ -147,7 +147,8 @@ mod tests {
     fn who_does_not_fit_waits_and_comes_in_turn() {
         let room: Arc<InFlightLimiter> = Arc::default();
         let first = poll(&mut pin!(room.enter(BYTE_LIMIT - 10))).expect("there is room");
-        let (mut large, mut small) = (pin!(room.enter(20)), pin!(room.enter(1)));
+        let mut large = pin!(room.enter(20));
+        let mut small = pin!(room.enter(1));
         assert!(poll(&mut large).is_none());
         assert!(poll(&mut small).is_none(), "behind the other, though it would fit");
         drop(first);

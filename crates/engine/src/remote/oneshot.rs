@@ -83,7 +83,8 @@ fn own_waker() -> Waker {
 
 /// Blocks this thread until a future completes. The blocking handles use it to call the async client.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    let (waker, mut future) = (own_waker(), pin!(future));
+    let waker = own_waker();
+    let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(answer) => return answer,
@@ -94,7 +95,9 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
 
 /// Blocks this thread until a future completes, for at most `limit`.
 pub(crate) fn wait_within<T>(future: impl Future<Output = T>, limit: Duration) -> Option<T> {
-    let (clock, waker, mut future) = (SystemClock::new(), own_waker(), pin!(future));
+    let clock = SystemClock::new();
+    let waker = own_waker();
+    let mut future = pin!(future);
     loop {
         if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(answer);

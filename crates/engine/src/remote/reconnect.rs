@@ -83,13 +83,12 @@ impl PoolShared {
                 // Set the flag before checking for calls in flight. SeqCst pairs with `wake_keeper`: a
                 // sender that pushes its call after this check sees the flag and wakes this thread.
                 self.asleep.store(true, Ordering::SeqCst);
-                match self.is_busy() {
-                    false => self.wake.wait(&mut tasks),
-                    true => {
-                        // SeqCst like the store above, so that senders skip the wake-up.
-                        self.asleep.store(false, Ordering::SeqCst);
-                        self.wake.wait_for(&mut tasks, self.tick());
-                    }
+                if self.is_busy() {
+                    // SeqCst like the store above, so that senders skip the wake-up.
+                    self.asleep.store(false, Ordering::SeqCst);
+                    self.wake.wait_for(&mut tasks, self.tick());
+                } else {
+                    self.wake.wait(&mut tasks)
                 }
             }
         }
@@ -165,7 +164,8 @@ impl PoolShared {
 
     /// Fails the calls whose deadline has passed. Fails all of them if a retry cannot help.
     fn give_up(&self, error: &Error) {
-        let (now_us, in_vain) = (self.now_us(), error.code() != Code::Io);
+        let now_us = self.now_us();
+        let in_vain = error.code() != Code::Io;
         let is_over = |give_up_us: u64| in_vain || give_up_us <= now_us;
         let mut tasks = self.tasks.lock();
         let mut failed = Vec::new();

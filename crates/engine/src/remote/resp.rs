@@ -124,9 +124,10 @@ fn text(from: &mut impl BufRead, length: &str) -> io::Result<Vec<u8>> {
     // The buffer grows as bytes arrive, so a declared length alone allocates no memory.
     let mut bytes = Vec::new();
     from.by_ref().take(length + 2).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 == length + 2 {
-        true => bytes.truncate(bytes.len() - 2),
-        false => return Err(io::ErrorKind::UnexpectedEof.into()),
+    if bytes.len() as u64 == length + 2 {
+        bytes.truncate(bytes.len() - 2)
+    } else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(bytes)
 }

@@ -64,10 +64,12 @@ impl RequestQueue {
     fn push(&mut self, mut call: PendingCall, now_us: u64) {
         // Zero means never sent.
         call.sent_us = now_us.max(1);
-        match call.is_repeated() {
-            true => self.bytes.extend_from_slice(&call.bytes),
-            false if self.bytes.is_empty() => self.bytes = std::mem::take(&mut call.bytes),
-            false => self.bytes.append(&mut call.bytes),
+        if call.is_repeated() {
+            self.bytes.extend_from_slice(&call.bytes)
+        } else if self.bytes.is_empty() {
+            self.bytes = std::mem::take(&mut call.bytes)
+        } else {
+            self.bytes.append(&mut call.bytes)
         }
         self.calls.push_back(call);
     }
@@ -92,7 +94,8 @@ impl Socket {
             silent: AtomicBool::new(false),
             why: OnceLock::new(),
         });
-        let (reading, reader) = (socket.clone(), stream.reader);
+        let reading = socket.clone();
+        let reader = stream.reader;
         let thread = std::thread::Builder::new().name("mainstay-read".to_owned());
         let spawned = thread.spawn(move || {
             reading.read_on(reader, &now);

@@ -48,7 +48,8 @@ pub(crate) struct DeadRange {
 impl Default for DeadRangeCache {
     /// A cache that rejects every range until [`DeadRangeCache::begin`].
     fn default() -> DeadRangeCache {
-        let (graves, writes) = (BTreeMap::new(), VecDeque::new());
+        let graves = BTreeMap::new();
+        let writes = VecDeque::new();
         let inner = Mutex::new(DeadRangeMap { graves, writes, since: Revision::MAX });
         DeadRangeCache { inner, executed: AtomicU64::new(0) }
     }
@@ -142,7 +143,8 @@ impl DeadRangeMap {
     /// Adds a range, merged with those it overlaps. A merged range is valid from the newest revision among
     /// its parts. If an existing range contains the new one and is valid at least as early, nothing changes.
     fn join(&mut self, mut grave: DeadRange, mut since: Revision) {
-        let (first, last) = (grave.first.clone(), grave.last.clone());
+        let first = grave.first.clone();
+        let last = grave.last.clone();
         if let Some((earlier, from)) = self.reaching(&first) {
             if earlier.last >= last && from <= since {
                 return;
@@ -152,7 +154,8 @@ impl DeadRangeMap {
         let met = self.graves.range(grave.first.clone()..=last);
         let met: Vec<Vec<u8>> = met.map(|(first, _)| first.clone()).collect();
         for (last, from) in met.iter().filter_map(|first| self.graves.remove(first)) {
-            (grave.last, since) = (grave.last.max(last), since.max(from));
+            grave.last = grave.last.max(last);
+            since = since.max(from);
         }
         self.graves.insert(grave.first, (grave.last, since));
     }

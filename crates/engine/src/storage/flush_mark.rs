@@ -29,8 +29,9 @@ impl FlushMark {
     pub fn read_durably(directory: &Path) -> Result<Option<FlushMark>> {
         let mark = FlushMark::read(directory)?;
         if mark.is_some() {
-            let sync = || fs::File::open(directory)?.sync_all();
-            let synced = fault_points::unless(InjectedFault::NoSyncOfReadMark, sync);
+            let synced = fault_points::unless(InjectedFault::NoSyncOfReadMark, || {
+                fs::File::open(directory)?.sync_all()
+            });
             synced.map_err(|error| io_error("sync", directory, &error))?;
         }
         Ok(mark)

@@ -223,8 +223,12 @@ impl Index {
         let floor = self.floor(self.classes.of(key));
         let mut at = from;
         loop {
-            let read = |entry: &[u8]| Ok((entry::revision_of(entry), visit(entry)?));
-            let Some(found) = self.entry(hash, key, at, false, read)? else { return Ok(true) };
+            let Some(found) = self.entry(hash, key, at, false, |entry| {
+                Ok((entry::revision_of(entry), visit(entry)?))
+            })?
+            else {
+                return Ok(true);
+            };
             let (revision, more): (Revision, bool) = found?;
             // Versions shadowed at the floor are hidden, because compaction may or may not have dropped them
             // yet.
@@ -320,7 +324,8 @@ impl Index {
         for (spaces, has) in kinds {
             let mut any = false;
             for &space in spaces {
-                let (from, to) = ([space], [space + 1]);
+                let from = [space];
+                let to = [space + 1];
                 let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
                 any |= first.transpose()?.is_some();
             }
@@ -427,8 +432,8 @@ impl Index {
             }
         }
         // Their revisions will be assigned again, so no sealed buffer may claim to hold them.
-        let end = |(table, last): &(Arc<Memtable>, Revision)| (table.clone(), (*last).min(after));
-        let sealed = tables.sealed.iter().map(end).collect();
+        let sealed =
+            tables.sealed.iter().map(|(table, last)| (table.clone(), (*last).min(after))).collect();
         *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
     }
 
@@ -453,9 +458,8 @@ impl Index {
     /// exist.
     fn data_classes(&self) -> impl Iterator<Item = usize> {
         let all = self.classes.all();
-        let counts = |class: &usize| match all[*class].is_of_entries() {
-            true => false,
-            false => self.has_any_of(&all[*class]),
+        let counts = |class: &usize| {
+            if all[*class].is_of_entries() { false } else { self.has_any_of(&all[*class]) }
         };
         (retention_class::CELLS..all.len()).filter(counts)
     }

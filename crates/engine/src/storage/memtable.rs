@@ -65,9 +65,8 @@ impl Memtable {
     /// Records the stamp of a revision. Revisions must ascend.
     pub fn note_time(&self, revision: Revision, stamp: Stamp) {
         let mut times = self.times.lock();
-        let rises =
-            |&(first, start): &(Revision, Stamp)| revision - first == stamp.wrapping_sub(start);
-        if times.last().is_some_and(rises) {
+        if times.last().is_some_and(|&(first, start)| revision - first == stamp.wrapping_sub(start))
+        {
             return;
         }
         times.push((revision, stamp));
@@ -243,7 +242,8 @@ impl Order {
 
 fn merge(a: Vec<Version>, b: Vec<Version>) -> Vec<Version> {
     let mut merged = Vec::with_capacity(a.len() + b.len());
-    let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+    let mut a = a.into_iter().peekable();
+    let mut b = b.into_iter().peekable();
     loop {
         let from_a = match (a.peek(), b.peek()) {
             (Some(x), Some(y)) => compare(x, y).is_le(),

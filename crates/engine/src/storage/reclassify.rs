@@ -27,19 +27,21 @@ const NEWEST: Revision = (1 << 62) - 1;
 
 /// Completes or reverts an interrupted migration.
 pub(crate) fn settle(directory: &Path) -> Result<()> {
-    let (old, next) = (beside(directory, "old"), beside(directory, "next"));
+    let old = beside(directory, "old");
+    let next = beside(directory, "next");
     let steps = || -> std::io::Result<()> {
         if old.exists() {
-            match directory.exists() {
-                false => fs::rename(&old, directory)?,
-                true if is_to_be_kept(&old, directory) => fs::rename(&old, aside(directory))?,
-                true => fs::remove_dir_all(&old)?,
+            if directory.exists() {
+                if is_to_be_kept(&old, directory) {
+                    fs::rename(&old, aside(directory))?
+                } else {
+                    fs::remove_dir_all(&old)?
+                }
+            } else {
+                fs::rename(&old, directory)?
             }
         }
-        match next.exists() {
-            true => fs::remove_dir_all(&next),
-            false => Ok(()),
-        }
+        if next.exists() { fs::remove_dir_all(&next) } else { Ok(()) }
     };
     steps().map_err(|error| io_error("tidy", directory, &error))
 }
@@ -105,7 +107,8 @@ pub(crate) fn set_back(
     settle(directory)?;
     rewrite(directory, options, mark, &classes, is_marked)?;
     swap(directory)?;
-    let (old, aside) = (beside(directory, "old"), aside(directory));
+    let old = beside(directory, "old");
+    let aside = aside(directory);
     fs::rename(&old, &aside).map_err(|error| io_error("rename", &old, &error))?;
     Ok(aside)
 }
@@ -185,7 +188,8 @@ fn copy(
 
 /// Renames the old index aside and the new index into its place.
 fn swap(directory: &Path) -> Result<()> {
-    let (old, next) = (beside(directory, "old"), beside(directory, "next"));
+    let old = beside(directory, "old");
+    let next = beside(directory, "next");
     let steps = || -> std::io::Result<()> {
         fs::rename(directory, &old)?;
         // Sync each rename: if only the second one survived a power failure, the old index would be lost.
@@ -264,7 +268,8 @@ mod tests {
 
     /// Everything that can be read of that data.
     fn read(db: &Database, middle: Revision) -> String {
-        let (runs, fork) = (db.runs(), db.branch("fork").unwrap().runs());
+        let runs = db.runs();
+        let fork = db.branch("fork").unwrap().runs();
         let then = runs.at(At::Revision(middle)).unwrap();
         let hashes = ["long", "made"].map(|run| {
             let [kept, folded] = [runs.snapshot(run), runs.project(run)];
@@ -304,8 +309,10 @@ mod tests {
             let classes = old.iter().map(|(label, floor)| ((*label).to_owned(), *floor)).collect();
             let mark = FlushMark { database: [0; 16], revision: 20, classes };
             let before = RetentionClasses::from_labels(old.iter().map(|class| class.0));
-            let cells = |prefix: &&str| (crate::key::keyspace::CELLS, (*prefix).to_owned(), None);
-            let prefixes = prefixes.iter().map(cells).collect();
+            let prefixes = prefixes
+                .iter()
+                .map(|prefix| (crate::key::keyspace::CELLS, (*prefix).to_owned(), None))
+                .collect();
             let now =
                 RetentionClasses::new(&RetentionRules { prefixes, ..RetentionRules::default() });
             floors(&mark, &before, &now).into_iter().map(|class| class.1).collect::<Vec<_>>()
@@ -326,13 +333,15 @@ mod tests {
         for former in FORMER {
             let directory = tempfile::tempdir().unwrap();
             let clock = ManualClock::new(1_700_000_000_000_000);
-            let (db, index) = (open(directory.path(), &clock), directory.path().join("index"));
+            let db = open(directory.path(), &clock);
+            let index = directory.path().join("index");
             let middle = fill(&db);
             db.here("a test").unwrap().flush_all().unwrap();
             let flushed = db.revision();
             // The log is ahead of the index.
             append(&db, "long", 601..=610);
-            let (revision, before) = (db.revision(), read(&db, middle));
+            let revision = db.revision();
+            let before = read(&db, middle);
             db.close().unwrap();
             drop(db);
             make_former(&index, former);

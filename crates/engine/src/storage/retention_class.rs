@@ -173,7 +173,8 @@ impl RetentionClasses {
         if self.by_length.is_empty() {
             return plain;
         }
-        let (space, name) = (kin(space), key.get(keyspace::PREFIX_BYTES..).unwrap_or_default());
+        let space = kin(space);
+        let name = key.get(keyspace::PREFIX_BYTES..).unwrap_or_default();
         let claims = |&&i: &&usize| {
             let class = &self.all[i];
             class.space == space && name.starts_with(class.prefix.as_bytes())
@@ -183,7 +184,8 @@ impl RetentionClasses {
 
     /// The classes that can hold keys of a space.
     pub fn of_space(&self, space: u8) -> impl Iterator<Item = usize> {
-        let (plain, space) = (self.plain.get(usize::from(space)).copied(), kin(space));
+        let plain = self.plain.get(usize::from(space)).copied();
+        let space = kin(space);
         let is_one = move |class: usize| match plain {
             None => class == SYSTEM,
             Some(plain) => class == plain || class != SYSTEM && self.all[class].space == space,
@@ -233,8 +235,10 @@ fn kin(space: u8) -> u8 {
 fn home(all: &[RetentionClass], space: u8) -> usize {
     let space = kin(space);
     let of = |space: u8| {
-        let own = |class: &RetentionClass| class.space == space && class.label == plain(space).0;
-        all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
+        all.iter()
+            .skip(CELLS)
+            .position(|class| class.space == space && class.label == plain(space).0)
+            .map(|place| place + CELLS)
     };
     let of_runs = || of(keyspace::STATES).or_else(|| of(keyspace::RUNS));
     of(space).or_else(|| of_runs().filter(|_| keyspace::is_of_runs(space))).unwrap_or(CELLS)

@@ -105,9 +105,12 @@ impl Scan {
         to: Bound<&[u8]>,
         at: Revision,
     ) -> Scan {
-        let (from, to) = (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec));
+        let from = from.map(<[u8]>::to_vec);
+        let to = to.map(<[u8]>::to_vec);
         let buffer = |table| {
-            let (from, to, page) = (from.clone(), to.clone(), VecDeque::new());
+            let from = from.clone();
+            let to = to.clone();
+            let page = VecDeque::new();
             RowSource::Buffer(BufferRows {
                 table,
                 from,
@@ -152,10 +155,11 @@ impl Scan {
         let row = self.take(self.first())?;
         let mut place = 0;
         while place < self.rows.len() {
-            match self.rows[place].1.key() == row.key() {
+            if self.rows[place].1.key() == row.key() {
                 // If a source was removed, the next one now has its index.
-                true => drop(self.take(place)?),
-                false => place += 1,
+                drop(self.take(place)?)
+            } else {
+                place += 1
             }
         }
         Ok(Some(row))

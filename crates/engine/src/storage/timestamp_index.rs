@@ -205,9 +205,10 @@ fn read(store: &Store, first: Revision) -> Result<(Revision, Vec<TimestampPoint>
     let key = keyspace::key(keyspace::TIMES, keyspace::MAIN_ID, &first.to_be_bytes());
     let entry = store.get(&key, NEWEST)?.ok_or_else(|| missing(first))?;
     let (end, points) = decode(entry::parse(&entry)?.1)?;
-    match points.first().is_some_and(|point| point.0 == first) {
-        true => Ok((end, points)),
-        false => Err(missing(first)),
+    if points.first().is_some_and(|point| point.0 == first) {
+        Ok((end, points))
+    } else {
+        Err(missing(first))
     }
 }
 

@@ -130,8 +130,13 @@ impl VersionCache {
     ) -> CacheLookup<T> {
         let hash = self.hash_parts(prefix, name);
         let shard = self.shard(hash).read();
-        let is_name = |newest: &Version| newest.key().split_first_chunk() == Some((prefix, name));
-        shard.read(shard.index_where(hash, is_name), at, self.counted(found))
+        shard.read(
+            shard.index_where(hash, |newest| {
+                newest.key().split_first_chunk() == Some((prefix, name))
+            }),
+            at,
+            self.counted(found),
+        )
     }
 
     #[inline]
@@ -209,9 +214,9 @@ impl VersionCache {
 
     /// Marks as flushed these versions, sorted by key, and all older ones of their keys.
     pub fn settle(&self, sorted: &[Version], upto: Revision) {
-        let is_first = |&i: &usize| i == 0 || sorted[i - 1].key() != sorted[i].key();
-        let is_here = |&i: &usize| !sorted[i].key().first().is_some_and(|&it| is_only_walked(it));
-        let keys = (0..sorted.len()).filter(is_here).filter(is_first);
+        let keys = (0..sorted.len())
+            .filter(|&i| !sorted[i].key().first().is_some_and(|&it| is_only_walked(it)))
+            .filter(|&i| i == 0 || sorted[i - 1].key() != sorted[i].key());
         let mut keys: Vec<(u64, usize)> = keys.map(|i| (self.hash(sorted[i].key()), i)).collect();
         // Shard by shard, so that one lock serves many keys, and their cache misses overlap.
         keys.sort_unstable_by_key(|&(hash, _)| shard_of(hash));
@@ -322,8 +327,9 @@ impl Shard {
 
     fn settle(&mut self, hash: u64, version: &Version, upto: Revision) {
         // Usually the newest version is this very one, which avoids comparing keys.
-        let is_key = |newest: &Version| newest.is(version) || newest.key() == version.key();
-        if let Some(i) = self.index_where(hash, is_key) {
+        if let Some(i) =
+            self.index_where(hash, |newest| newest.is(version) || newest.key() == version.key())
+        {
             self.clean_bytes += self.slots[i].settle(upto);
         }
     }

@@ -101,7 +101,8 @@ impl Engine {
     ) -> Result<BackupReport> {
         self.check_open()?;
         let file = ChecksummedWriter::create(path, spare)?;
-        let (index, now) = (self.index(), self.clock.monotonic_us());
+        let index = self.index();
+        let now = self.clock.monotonic_us();
         let _pin = self.pins.hold("backup", now, index.data_floor_min());
         let moment = BackupSource::take(self);
         let mut backup = Backup { core: self, progress, keys: 0, versions: 0 };
@@ -135,8 +136,10 @@ impl BackupSource {
     fn take(core: &Engine) -> BackupSource {
         core.sequencer.with_exec(|_| {
             let revision = core.sequencer.published();
-            let (first, end) = ([keyspace::SESSIONS], [keyspace::TIMES]);
-            let (first, end) = (&first[..], &end[..]);
+            let first = [keyspace::SESSIONS];
+            let end = [keyspace::TIMES];
+            let first = &first[..];
+            let end = &end[..];
             let index = core.index();
             BackupSource {
                 revision,
@@ -235,11 +238,10 @@ impl Backup<'_> {
 /// Makes a revision durable first: the backup must not hold data that the database could still lose,
 /// because the log would not reach up to it.
 pub(crate) fn make_durable(core: &Engine, revision: Revision) -> Result<()> {
-    match core.sequencer.durable() >= revision
-        || fault_points::is(InjectedFault::NoSyncBeforeBackup)
-    {
-        true => Ok(()),
-        false => core.sequencer.sync().map(|_| ()),
+    if core.sequencer.durable() >= revision || fault_points::is(InjectedFault::NoSyncBeforeBackup) {
+        Ok(())
+    } else {
+        core.sequencer.sync().map(|_| ())
     }
 }
 

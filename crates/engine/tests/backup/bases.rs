@@ -48,7 +48,8 @@ fn a_lost_index_over_a_trimmed_log_comes_back_from_a_base() {
 
 #[test]
 fn the_log_alone_is_preferred_where_it_reaches() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let settings = || options(&clock).feed_retention(DAY, 1 << 30);
     let db = settings().open(root.path().join("db")).unwrap();
     furnish(&db, &clock);
@@ -155,7 +156,8 @@ fn a_base_that_the_log_does_not_go_on_from_is_refused() {
     let db = case.options().open(case.db()).unwrap();
     fill(&db, &case.clock, 400);
     db.trim().unwrap();
-    let (first, last) = (db.stats().log_first, db.revision());
+    let first = db.stats().log_first;
+    let last = db.revision();
     assert!(first > case.report.revision + 1);
     let early = contents(&case.db().join("log"));
     fill(&db, &case.clock, 1);
@@ -179,7 +181,8 @@ fn a_base_that_the_log_does_not_go_on_from_is_refused() {
 /// A frame holds many transactions, so the feed must resume within a frame, and an index may end within one.
 #[test]
 fn places_within_a_frame_are_found_again() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let settings = || {
         let options = Options::new().clock(clock.clone()).sweep_interval(None);
         options.write_buffer_bytes(64 << 10).segment_bytes(64 << 10)

@@ -35,7 +35,8 @@ struct Chained {
 
 impl Chained {
     fn new() -> Chained {
-        let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+        let root = tempfile::tempdir().unwrap();
+        let clock = clock();
         let db = kept(&clock).open(root.path().join("db")).unwrap();
         let path = |name: &str| root.path().join(name);
         fill(&db, &clock, 5);
@@ -82,7 +83,8 @@ fn a_chain_of_any_length_makes_the_database_as_it_was() {
         assert_eq!(reports, case.reports[..length]);
         let db = kept(&case.clock).open(&copy).unwrap();
         assert_same(&db, &case.answers[length - 1]);
-        let (from, upto) = (reports[0].revision, reports[length - 1].revision);
+        let from = reports[0].revision;
+        let upto = reports[length - 1].revision;
         let all = told(&case.db, from);
         assert_eq!(told(&db, from), all[..told(&db, from).len()], "the feed from {from} on");
         assert_eq!(told(&db, from).is_empty(), length == 1);
@@ -124,7 +126,8 @@ fn a_head_and_a_report_say_what_is_in_a_file() {
 #[test]
 fn an_overlap_is_fine() {
     let case = Chained::new();
-    let (full, wide) = (&case.reports[0], case.path("wide"));
+    let full = &case.reports[0];
+    let wide = case.path("wide");
     take(&case.db, full.revision.saturating_sub(7), &wide);
     let mut files = case.files[..2].to_vec();
     files.push(wide);
@@ -135,7 +138,8 @@ fn an_overlap_is_fine() {
 /// A frame holds many transactions, so an increment may begin within a frame.
 #[test]
 fn an_increment_may_begin_within_a_frame() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let db = kept(&clock).open(root.path().join("db")).unwrap();
     let set = |i: i64| {
         let name = Name::new(&format!("k{:02}", i % 50)).unwrap();
@@ -161,7 +165,8 @@ fn an_increment_may_begin_within_a_frame() {
 #[test]
 fn an_increment_of_nothing_joins_as_well() {
     let case = Chained::new();
-    let (nothing, again) = (case.path("nothing"), case.path("again"));
+    let nothing = case.path("nothing");
+    let again = case.path("again");
     let last = case.reports[3].revision;
     assert_eq!(take(&case.db, last, &nothing).versions, 0);
     take(&case.db, last, &again);

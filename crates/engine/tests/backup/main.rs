@@ -149,12 +149,11 @@ fn contents(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => {
-                all.extend(contents(&path));
-                all.push((path, None));
-            }
-            false => all.push((path.clone(), Some(fs::read(&path).unwrap()))),
+        if path.is_dir() {
+            all.extend(contents(&path));
+            all.push((path, None));
+        } else {
+            all.push((path.clone(), Some(fs::read(&path).unwrap())))
         }
     }
     all.sort();
@@ -173,7 +172,8 @@ struct Case {
 
 impl Case {
     fn new() -> Case {
-        let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+        let root = tempfile::tempdir().unwrap();
+        let clock = clock();
         let db = options(&clock).open(root.path().join("db")).unwrap();
         let receipt = furnish(&db, &clock);
         clock.advance(MINUTE);

@@ -13,7 +13,8 @@ fn assert_cut_short(case: &Case, copy: &Path) {
 
 #[test]
 fn a_restored_database_answers_like_the_one_backed_up() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let db = options(&clock).open(root.path().join("db")).unwrap();
     let receipt = furnish(&db, &clock);
     db.trim().unwrap();
@@ -73,7 +74,8 @@ fn a_restored_database_answers_like_the_one_backed_up() {
 
 #[test]
 fn other_classes_and_an_empty_database_are_restored_too() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let db = options(&clock).memory().unwrap();
     let empty = root.path().join("empty");
     assert_eq!(backup(&db, &empty).revision, 0);

@@ -5,7 +5,8 @@ use super::*;
 /// A backup shows the revision at which it began, whatever happens while it is written.
 #[test]
 fn writes_and_trims_meanwhile_are_not_in_it() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let settings = options(&clock).retention(MINUTE).reader_limit(7 * DAY);
     let db = settings.open(root.path().join("db")).unwrap();
     furnish(&db, &clock);
@@ -52,7 +53,8 @@ fn writes_and_trims_meanwhile_are_not_in_it() {
 /// revision is trimmed, the backup fails.
 #[test]
 fn a_backup_that_outlives_its_pin_is_true_or_none() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let settings = || options(&clock).retention_class("many/", None);
     let db = settings().memory().unwrap();
     for i in 0..2000 {
@@ -103,7 +105,8 @@ fn a_backup_under_way_shows_one_revision() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for thread in 0..3 {
-            let (db, stop) = (&db, &stop);
+            let db = &db;
+            let stop = &stop;
             scope.spawn(move || {
                 let mut n = 0_i64;
                 while !stop.load(Ordering::Relaxed) {
@@ -153,7 +156,8 @@ fn a_backup_that_fails_leaves_nothing() {
 /// Timestamp blocks that only the log still needs may be trimmed while a backup is written.
 #[test]
 fn stamps_that_go_meanwhile_are_left_out() {
-    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let root = tempfile::tempdir().unwrap();
+    let clock = clock();
     let hours = |count: u32| count * 60 * MINUTE;
     let settings = || {
         let options = Options::new().durability(Durability::Memory).sweep_interval(None);
@@ -169,7 +173,8 @@ fn stamps_that_go_meanwhile_are_left_out() {
         db.cells().set("plain", vec![round; 4000]).unwrap();
         db.trim().unwrap();
     }
-    let (revision, floor) = (db.revision(), db.stats().floor);
+    let revision = db.revision();
+    let floor = db.stats().floor;
     assert!(floor > 2000 && db.stats().log_first == 1, "{:?}", db.stats());
     let base = root.path().join("base");
     let mut calls = 0;

@@ -62,8 +62,9 @@ fn assert_opens_with(directory: &Path, revisions: u64) -> Database {
 }
 
 fn histories(db: &Database) -> Vec<Vec<HistoryEntry>> {
-    let history = |cell| db.cells().history(&format!("cell {cell}"), 10_000, None).unwrap();
-    (0..CELLS).map(history).collect()
+    (0..CELLS)
+        .map(|cell| db.cells().history(&format!("cell {cell}"), 10_000, None).unwrap())
+        .collect()
 }
 
 fn flip(path: &Path, byte: u64) {

@@ -26,12 +26,14 @@ impl Read for Broken<'_> {
 fn a_stream_that_breaks_off_leaves_everything() {
     let directory = tempfile::tempdir().unwrap();
     let db = open(directory.path());
-    let (from, keyed) = (db.keyed("from").unwrap(), db.keyed("s").unwrap());
+    let from = db.keyed("from").unwrap();
+    let keyed = db.keyed("s").unwrap();
     for key in 0..5_u8 {
         from.put([key], vec![key; 1 << 20], 1).unwrap();
     }
     keyed.put("a", "old", 1).unwrap();
-    let (large, before) = (from.snapshot().unwrap(), keyed.snapshot().unwrap());
+    let large = from.snapshot().unwrap();
+    let before = keyed.snapshot().unwrap();
     keyed.restore_from(&mut Broken(&large[..4 << 20])).unwrap_err();
     assert_eq!(keyed.snapshot().unwrap(), before);
     assert!(db.reap().unwrap() > 0, "what was filled goes");

@@ -37,9 +37,11 @@ fn the_same_told_by_many_is_applied_once() {
 #[test]
 fn readers_never_see_half_a_restore() {
     let db = Database::memory().unwrap();
-    let (one, other) = (filled(&db, "one", "1"), filled(&db, "other", "2"));
+    let one = filled(&db, "one", "1");
+    let other = filled(&db, "other", "2");
     let snapshots = [one.snapshot().unwrap(), other.snapshot().unwrap()];
-    let (keyed, done) = (filled(&db, "s", "1"), AtomicBool::new(false));
+    let keyed = filled(&db, "s", "1");
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let read = || {
             while !done.load(Ordering::Relaxed) {

@@ -142,7 +142,8 @@ pub fn callbacks() {
             world.db.submit_with(set("cell-a1"), move |answer| {
                 own.answered("cell-a1", answer);
                 own.execute("cell-a2");
-                let (inner, count) = (own.clone(), count.clone());
+                let inner = own.clone();
+                let count = count.clone();
                 own.db.submit_with(set("cell-a3"), move |answer| {
                     inner.answered("cell-a3", answer);
                     count.fetch_add(1, Ordering::SeqCst);

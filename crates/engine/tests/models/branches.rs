@@ -34,7 +34,8 @@ pub fn floors() {
             world.db.execute(delete).unwrap();
         }),
     ]);
-    let (deleted, durable) = (world.db.revision(), world.db.stats().durable);
+    let deleted = world.db.revision();
+    let durable = world.db.stats().durable;
     let past = world.db.cells().at(At::Revision(forked)).and_then(|past| past.get("cell-a1"));
     match past {
         Ok(found) => assert!(found.is_some(), "it is gone without a word"),

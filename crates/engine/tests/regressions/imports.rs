@@ -85,9 +85,10 @@ fn copy_of(from: &std::path::Path) -> tempfile::TempDir {
         std::fs::create_dir_all(to).unwrap();
         for entry in std::fs::read_dir(from).unwrap().map(std::result::Result::unwrap) {
             let to = to.join(entry.file_name());
-            match entry.file_type().unwrap().is_dir() {
-                true => copy(&entry.path(), &to),
-                false => drop(std::fs::copy(entry.path(), to)),
+            if entry.file_type().unwrap().is_dir() {
+                copy(&entry.path(), &to)
+            } else {
+                drop(std::fs::copy(entry.path(), to))
             }
         }
     }
@@ -142,8 +143,8 @@ fn half_an_import_is_none() {
     assert!(db.pins().iter().all(|pin| !pin.holder.contains("copy")));
     let told = |db: &Database| {
         let mut feed = db.watch(Filter::default(), 0).unwrap();
-        let next = || feed.next(Duration::ZERO).unwrap();
-        let branches = std::iter::from_fn(next).filter(|e| e.contract == Contract::Branches);
+        let branches = std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap())
+            .filter(|e| e.contract == Contract::Branches);
         branches.map(|e| (e.key, e.kind)).collect::<Vec<_>>()
     };
     let copy = |kind| ("copy".to_owned(), kind);

@@ -212,8 +212,8 @@ fn events_name_a_branch_as_it_was_called() {
     db.fork("one", "main", At::Latest).unwrap();
     let names = |db: &Database, filter: Filter| {
         let mut feed = db.watch(filter, 0).unwrap();
-        let next = || feed.next(Duration::ZERO).unwrap();
-        let told = std::iter::from_fn(next).map(|e| format!("{} {}", e.branch, e.key));
+        let told = std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap())
+            .map(|e| format!("{} {}", e.branch, e.key));
         told.collect::<Vec<_>>()
     };
     let all = [

@@ -18,7 +18,8 @@ fn the_largest_answers_are_kept() {
     let get = |name: &str| CellCommand::Get { name: cell(name) };
     let one = || named_request("one").step(get("large"));
     let all = || (0..7).fold(named_request("all"), |t, _| t.step(get("large"))).step(get("deep"));
-    let (first, whole) = (db.execute(one()).unwrap(), db.execute(all()).unwrap());
+    let first = db.execute(one()).unwrap();
+    let whole = db.execute(all()).unwrap();
     assert_eq!(db.execute(one()).unwrap(), Receipt { repeated: true, ..first.clone() });
     // Reads the receipts from the log, and then from the stores.
     drop(db);

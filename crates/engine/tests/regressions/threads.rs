@@ -8,14 +8,16 @@ fn a_held_executor_leaves_no_work_lying() {
     let stop = Arc::new(AtomicBool::new(false));
     let n = Arc::new(AtomicU64::new(0));
     {
-        let (db, stop) = (db.clone(), stop.clone());
+        let db = db.clone();
+        let stop = stop.clone();
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 db.confirm_clock();
             }
         });
     }
-    let (n2, db2) = (n.clone(), db.clone());
+    let n2 = n.clone();
+    let db2 = db.clone();
     let (tx, rx) = mpsc::channel();
     std::thread::spawn(move || {
         for i in 0..100_000 {
@@ -109,7 +111,8 @@ fn a_feed_returns_when_its_time_is_over() {
     let db = Options::new().sync_interval(Duration::from_millis(5)).memory().unwrap();
     let mut feed = db.watch(Filter { key: Some("never".into()), ..Filter::default() }, 0).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let (d, s) = (db.clone(), stop.clone());
+    let d = db.clone();
+    let s = stop.clone();
     let w = std::thread::spawn(move || {
         while !s.load(Ordering::Relaxed) {
             d.cells().set("a", 1).unwrap();
@@ -141,8 +144,10 @@ fn closing_while_busy_answers_everyone_and_writes_nothing_after() {
             let closed = Arc::new(AtomicBool::new(false));
             let ts: Vec<_> = (0..12)
                 .map(|i| {
-                    let (db, stuck, late, closed) =
-                        (db.clone(), stuck.clone(), late.clone(), closed.clone());
+                    let db = db.clone();
+                    let stuck = stuck.clone();
+                    let late = late.clone();
+                    let closed = closed.clone();
                     std::thread::spawn(move || {
                         loop {
                             // SeqCst: a test flag, speed does not matter.
@@ -186,7 +191,8 @@ fn closing_while_busy_answers_everyone_and_writes_nothing_after() {
                 t.join().unwrap();
             }
             let end = db.revision();
-            let (s, l) = (stuck.load(Ordering::SeqCst), late.load(Ordering::SeqCst));
+            let s = stuck.load(Ordering::SeqCst);
+            let l = late.load(Ordering::SeqCst);
             if s + l > 0 || end > at_close {
                 eprintln!(
                     "round {round}: {s} tickets never answered, {l} acknowledged after close; durable at close {at_close}, written in the end {end}"
@@ -206,7 +212,8 @@ fn a_failing_neighbour_leaves_no_group_lying() {
         .memory()
         .unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let (d, s) = (db.clone(), stop.clone());
+    let d = db.clone();
+    let s = stop.clone();
     let bad = std::thread::spawn(move || {
         while !s.load(Ordering::Relaxed) {
             let name = Name::new("x").unwrap();
@@ -247,7 +254,8 @@ fn the_mark_never_goes_back() {
     let stop = Arc::new(AtomicBool::new(false));
     let mut ts = Vec::new();
     for _ in 0..3 {
-        let (d, s) = (db.clone(), stop.clone());
+        let d = db.clone();
+        let s = stop.clone();
         ts.push(std::thread::spawn(move || {
             let mut i = 0_u64;
             while !s.load(Ordering::Relaxed) {
@@ -256,14 +264,17 @@ fn the_mark_never_goes_back() {
             }
         }));
     }
-    let (d, s) = (db.clone(), stop.clone());
+    let d = db.clone();
+    let s = stop.clone();
     ts.push(std::thread::spawn(move || {
         while !s.load(Ordering::Relaxed) {
             let _ = d.trim();
         }
     }));
     let start = std::time::Instant::now();
-    let (mut last, mut back, mut gap) = (0, 0, 0);
+    let mut last = 0;
+    let mut back = 0;
+    let mut gap = 0;
     while start.elapsed() < Duration::from_secs(10) {
         // reads the log's first revision before the mark, because a crash in between would see at least this
         let first = std::fs::read_dir(dir.path().join("log"))

@@ -25,7 +25,8 @@ fn append(run: &str, number: u64) -> RunCommand {
 /// these twice.
 #[test]
 fn a_claim_of_several_passes_what_is_gone() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(1_700_000_000_000_000));
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(1_700_000_000_000_000);
     let lease = Duration::from_millis(LEASE_MS);
     {
         let db = options().clock(clock.clone()).open(dir.path()).unwrap();
@@ -57,8 +58,8 @@ fn one_append_to_a_long_run_always_succeeds_and_many_count() {
         db.fork(fork, "main", At::Latest).unwrap();
     }
     db.execute(Transaction::on("one").step(append("a", 201))).unwrap();
-    let append_all = |all: Transaction, run: &&str| all.step(append(run, 201));
-    let all = ["a", "b", "c"].iter().fold(Transaction::on("two"), append_all);
+    let all =
+        ["a", "b", "c"].iter().fold(Transaction::on("two"), |all, run| all.step(append(run, 201)));
     assert_too_large(&db.execute(all).unwrap_err());
 }
 
@@ -92,9 +93,10 @@ fn grown(db: &Database, by_messages: bool) {
     db.fork("dev", "main", At::Latest).unwrap();
     let dev = db.branch("dev").unwrap();
     for number in 2..=300 {
-        match by_messages {
-            true => drop(dev.outbox().put("s", "", None).unwrap()),
-            false => drop(dev.runs().append(note("r", number)).unwrap()),
+        if by_messages {
+            dev.outbox().put("s", "", None).unwrap();
+        } else {
+            dev.runs().append(note("r", number)).unwrap();
         }
     }
     db.runs().append(note("r", 301)).unwrap();

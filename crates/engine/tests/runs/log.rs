@@ -76,7 +76,8 @@ fn snapshots_are_never_behind_and_equal_a_projection() {
         let event = NewEvent::new("r", kind).step(&step).with_key(&format!("{i}"));
         assert_eq!(runs.append(event).unwrap().run_seq, i + 2);
         if i % 97 == 0 || i > 690 {
-            let (kept, whole) = (runs.snapshot("r").unwrap().unwrap(), runs.project("r").unwrap());
+            let kept = runs.snapshot("r").unwrap().unwrap();
+            let whole = runs.project("r").unwrap();
             assert_eq!(kept.last_event_seq, i + 2);
             assert_eq!(Some(kept.hash()), whole.map(|whole| whole.hash()));
         }
@@ -182,7 +183,8 @@ fn a_batch_with_an_event_that_does_not_fit_leaves_nothing_behind() {
     let half = "x".repeat(mainstay::limits::VALUE_LIMIT_BYTES / 2);
     let mut large = note("r", 2).value(half.as_str());
     large.more.insert("more".to_owned(), half.into());
-    let (run, metadata) = (mainstay::Name::new("r").unwrap(), Value::Null);
+    let run = mainstay::Name::new("r").unwrap();
+    let metadata = Value::Null;
     let events = vec![note("r", 1), large.clone()];
     let bootstrap = RunCommand::Bootstrap { run, metadata, events };
     let receipt = db.execute(Transaction::new().attempt(bootstrap)).unwrap();
@@ -306,11 +308,15 @@ fn a_command_that_fails_has_written_nothing() {
         RunCommand::Append { event: Box::new(note("r", 2)), expected: Some(0) }.into(),
     ];
     let mut transaction = Transaction::new();
-    let attempt = |command| Step { command, demand: Demand::Nothing };
-    transaction.steps.extend(steps.into_iter().map(attempt));
+    transaction
+        .steps
+        .extend(steps.into_iter().map(|command| Step { command, demand: Demand::Nothing }));
     let receipt = db.execute(transaction).unwrap();
-    let failed = |answer: &mainstay::Answer| matches!(answer, mainstay::Answer::Failed(_));
-    let which: Vec<bool> = receipt.answers.iter().map(failed).collect();
+    let which: Vec<bool> = receipt
+        .answers
+        .iter()
+        .map(|answer| matches!(answer, mainstay::Answer::Failed(_)))
+        .collect();
     assert_eq!(which, [true, true, true, true, false]);
     assert_eq!(db.runs().fetch("r", 0, 9).unwrap().len(), 1);
 }
@@ -363,7 +369,8 @@ fn a_tail_gives_fewer_events_where_so_many_are_too_large_for_one_answer() {
     db.sync().unwrap();
     let refused = db.runs().fetch("r", 0, 100).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
-    let (mut tail, mut sequences) = (db.runs().tail("r", 0).unwrap(), Vec::new());
+    let mut tail = db.runs().tail("r", 0).unwrap();
+    let mut sequences = Vec::new();
     while tail.position() < 10 {
         let some = tail.next(100, Duration::ZERO).unwrap();
         sequences.extend(some.iter().map(|event| event.run_seq));

@@ -91,7 +91,8 @@ fn play(db: &Database, act: &Act) {
             append(db, BRANCHES[branch], event);
         }
         Act::Merge { from, into, strategy } if from != into => {
-            let (from, into) = (BRANCHES[from], BRANCHES[into]);
+            let from = BRANCHES[from];
+            let into = BRANCHES[into];
             let all = |db: &Database| db.branch(into).unwrap().runs().fetch("r", 0, 1_000).unwrap();
             let before = all(db);
             match db.merge(from, into, STRATEGIES[strategy]) {

@@ -157,7 +157,8 @@ fn bad_input_is_refused() {
 #[test]
 fn a_token_that_is_over_acknowledges_and_fails_nothing() {
     let (db, clock) = memory();
-    let (outbox, lease) = (db.outbox(), Duration::from_secs(30));
+    let outbox = db.outbox();
+    let lease = Duration::from_secs(30);
     let ids = [1, 2].map(|_| outbox.put("s", "x", None).unwrap());
     let late = outbox.hold(9, lease).unwrap();
     clock.advance(Duration::from_secs(31));

@@ -48,12 +48,15 @@ fn what_one_side_appended_travels() {
     side.bootstrap("new", Value::from("made there"), vec![note("new", 1)]).unwrap();
     db.runs().append(note("other", 1)).unwrap();
     let differences = db.diff("side", "main").unwrap();
-    let of_runs = |one: &&mainstay::Difference| one.contract == Contract::Runs;
-    let names: Vec<_> = differences.iter().filter(of_runs).map(|one| one.key.as_str()).collect();
+    let names: Vec<_> = differences
+        .iter()
+        .filter(|one| one.contract == Contract::Runs)
+        .map(|one| one.key.as_str())
+        .collect();
     assert_eq!(names, ["new", "other", "r"]);
     db.merge("side", "main", MergeStrategy::Strict).unwrap();
-    let (ours, theirs) =
-        (db.runs().fetch("r", 0, 1000).unwrap(), side.fetch("r", 0, 1000).unwrap());
+    let ours = db.runs().fetch("r", 0, 1000).unwrap();
+    let theirs = side.fetch("r", 0, 1000).unwrap();
     assert_eq!(ours, theirs);
     let hash = |runs: &mainstay::Runs| runs.snapshot("r").unwrap().unwrap().hash();
     assert_eq!(hash(&db.runs()), hash(&side));
@@ -114,8 +117,8 @@ fn the_past_is_there_as_long_as_the_run_is() {
         let past = db.runs().at(At::Revision(then)).unwrap();
         let events = past.fetch("r", 590, 100).unwrap();
         assert_eq!((events.len(), events.last().unwrap().run_seq), (11, 601));
-        let (snapshot, info) =
-            (past.snapshot("r").unwrap().unwrap(), past.get("r").unwrap().unwrap());
+        let snapshot = past.snapshot("r").unwrap().unwrap();
+        let info = past.get("r").unwrap().unwrap();
         assert_eq!((snapshot.status, snapshot.last_event_seq), (RunStatus::Running, 601));
         assert_eq!((info.status, info.last_event_seq), (RunStatus::Running, 601));
         assert_eq!(info.metadata, Some(7.into()));

@@ -98,18 +98,19 @@ impl World<'_> {
     }
 
     fn append(&mut self, events: Vec<NewEvent>, message: bool) {
-        let gone =
-            |event: &NewEvent| self.runs.get(&event.run_id).is_some_and(|run: &Model| run.deleted);
-        let refused = events.iter().any(gone);
+        let refused = events
+            .iter()
+            .any(|event| self.runs.get(&event.run_id).is_some_and(|run: &Model| run.deleted));
         let first = events[0].clone();
         let db = self.open().clone();
-        let answers = match message {
-            false => db.runs().append_batch(events.clone()),
-            true => db.transaction(|t| {
+        let answers = if message {
+            db.transaction(|t| {
                 let appended = t.append(first.clone())?;
                 t.put_message("s", first.run_id.as_bytes(), Some(&first.run_id))?;
                 Ok(vec![appended])
-            }),
+            })
+        } else {
+            db.runs().append_batch(events.clone())
         };
         if refused {
             assert!(answers.is_err());
@@ -117,7 +118,8 @@ impl World<'_> {
         }
         for (event, answer) in events.into_iter().zip(answers.unwrap()) {
             let run = self.runs.entry(event.run_id.clone()).or_default();
-            let (key, payload) = (event.key().unwrap(), event.event_data.as_i64().unwrap());
+            let key = event.key().unwrap();
+            let payload = event.event_data.as_i64().unwrap();
             let said = format!("{}/{:?}", event.event_type, event.step_id);
             match run.keys.get(&key) {
                 Some((seq, first, was)) => {
@@ -149,7 +151,8 @@ impl World<'_> {
     }
 
     fn settle(&mut self, delivered: bool) {
-        let (db, claimed) = (self.open().clone(), std::mem::take(&mut self.claimed));
+        let db = self.open().clone();
+        let claimed = std::mem::take(&mut self.claimed);
         if delivered {
             db.outbox().ack(&claimed).unwrap();
             self.waiting.values_mut().for_each(|ids| ids.retain(|id| !claimed.contains(id)));

@@ -29,7 +29,8 @@ fn is_not_there(runs: &Runs) {
 #[test]
 fn nobody_sees_a_run_before_it_is_whole_and_nobody_appends_to_it() {
     let (db, _) = memory();
-    let (events, runs) = (archived(&db, 700), db.runs());
+    let events = archived(&db, 700);
+    let runs = db.runs();
     let hash = {
         let (other, _) = memory();
         other.runs().restore("r", None, None, events.clone()).unwrap();
@@ -90,10 +91,8 @@ fn a_crash_in_between_leaves_nothing_and_beginning_again_finishes() {
 fn of_two_that_restore_a_run_the_later_one_does() {
     let (db, _) = memory();
     let events = archived(&db, 4);
-    let (mut one, mut two) = (
-        db.runs().restoring("r", None, None).unwrap(),
-        db.runs().restoring("r", None, None).unwrap(),
-    );
+    let mut one = db.runs().restoring("r", None, None).unwrap();
+    let mut two = db.runs().restoring("r", None, None).unwrap();
     one.add(events[..2].to_vec()).unwrap();
     two.add(events[..1].to_vec()).unwrap();
     assert_eq!(one.add(events[2..].to_vec()).unwrap_err().code(), Code::Fenced);
@@ -241,7 +240,8 @@ fn what_could_not_follow_is_not_told_again_when_it_is_restored() {
     db.runs().delete("r").unwrap();
     let before = db.revision();
     db.runs().restore("r", None, None, events).unwrap();
-    let (appended, again) = (ChangeKind::Appended, db.runs().alerts("r", 0, 9).unwrap());
+    let appended = ChangeKind::Appended;
+    let again = db.runs().alerts("r", 0, 9).unwrap();
     assert_eq!(told(&db, "main", before), [(appended, 1), (appended, 2)]);
     assert_eq!(again.len(), alerts.len(), "the run has them all the same");
 }

@@ -78,9 +78,10 @@ impl Faults {
 
     fn sync(&self) -> io::Result<()> {
         self.syncs.pass();
-        match self.sync_fails.load(Ordering::SeqCst) {
-            true => Err(io::Error::other("the disk is gone")),
-            false => Ok(()),
+        if self.sync_fails.load(Ordering::SeqCst) {
+            Err(io::Error::other("the disk is gone"))
+        } else {
+            Ok(())
         }
     }
 }

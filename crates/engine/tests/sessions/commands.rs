@@ -118,7 +118,8 @@ fn a_merge_of_many_contracts_is_made_once() {
 fn branches_and_tags_come_and_go_once() {
     let (machine, db, session) = begin();
     db.cells().set("a", 1).unwrap();
-    let (side, tag) = (|| name("side"), || name("tag"));
+    let side = || name("side");
+    let tag = || name("tag");
     let commands: [BranchCommand; 6] = [
         BranchCommand::Create { name: side() },
         BranchCommand::Tag { name: tag(), branch: name("main"), at: None },

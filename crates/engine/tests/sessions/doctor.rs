@@ -52,8 +52,9 @@ fn request(db: &Database, session: Name, random: &mut Random, ids: &mut u64) {
 fn the_doctor_counts_what_the_database_counted() {
     let mut all = [0; 3];
     for seed in 1..=6 {
-        let (path, clock, mut random) =
-            (tempfile::tempdir().unwrap(), ManualClock::new(START_US), Random(seed));
+        let path = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new(START_US);
+        let mut random = Random(seed);
         let mut ids = 0;
         for round in 0..4 {
             let options = options(&clock).durability(Durability::Memory).segment_bytes(64 << 10);

@@ -149,7 +149,10 @@ fn who_asks_for_what_is_durable_is_told_of_nothing_else_after_a_failed_sync() {
     faults.sync_fails.store(true, Ordering::SeqCst);
     db.sync().unwrap_err();
     let pending = |durability| {
-        let (session, after, limit, epoch) = (name("s"), 0, 10, 0);
+        let session = name("s");
+        let after = 0;
+        let limit = 10;
+        let epoch = 0;
         let command = SessionCommand::Pending { session, after, limit, epoch };
         let look = Transaction::new().step(command).durability(durability);
         match db.execute(look).unwrap().answers.remove(0) {
@@ -178,7 +181,10 @@ fn what_is_told_of_sessions_after_a_failed_sync_has_the_limits_of_every_transact
     faults.sync_fails.store(true, Ordering::SeqCst);
     session.execute(1, 1, add("n")).unwrap_err();
     let pending = |session| {
-        let (session, after, limit, epoch) = (name(session), 0, 10, 0);
+        let session = name(session);
+        let after = 0;
+        let limit = 10;
+        let epoch = 0;
         SessionCommand::Pending { session, after, limit, epoch }
     };
     // A missing session does not stop the other commands.

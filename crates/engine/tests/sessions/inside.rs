@@ -18,8 +18,12 @@ fn acknowledge(session: &str, upto: u64) -> SessionCommand {
 
 /// Returns the pending messages of a client, as text.
 fn letters(session: &Session) -> Vec<(u64, String)> {
-    let text = |(number, payload)| (number, String::from_utf8(payload).unwrap());
-    session.pending(0, 100).unwrap().into_iter().map(text).collect()
+    session
+        .pending(0, 100)
+        .unwrap()
+        .into_iter()
+        .map(|(number, payload)| (number, String::from_utf8(payload).unwrap()))
+        .collect()
 }
 
 fn letter(number: u64, payload: &str) -> (u64, String) {
@@ -81,7 +85,8 @@ fn one_that_is_given_up_has_sent_and_acknowledged_nothing() {
 fn numbers_come_with_the_commit_and_senders_do_not_conflict() {
     let (db, _) = memory();
     let session = open(&db, "s");
-    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    let mut a = db.begin().unwrap();
+    let mut b = db.begin().unwrap();
     // Both get the same provisional number.
     assert_eq!(sent(&a.run(send("s", "a")).unwrap()), Some(1));
     assert_eq!(sent(&b.run(send("s", "b")).unwrap()), Some(1));
@@ -171,7 +176,8 @@ fn requests_acknowledge_and_send_once_in_their_own_session_and_in_another() {
     let counts = first.iter().map(|receipt| receipt.answers[1].clone());
     assert!(counts.eq([0, 1, 1, 2].map(Answer::Count)));
     for round in 0..3 {
-        let (a, b) = (open(&db, "a"), open(&db, "b"));
+        let a = open(&db, "a");
+        let b = open(&db, "b");
         assert_eq!(letters(&a), [letter(3, "b1"), letter(4, "a3")]);
         assert_eq!(letters(&b), [letter(3, "b1"), letter(4, "a3")]);
         for ((of, id, whose, upto), first) in work.into_iter().zip(&first) {
@@ -191,7 +197,8 @@ fn requests_acknowledge_and_send_once_in_their_own_session_and_in_another() {
 #[test]
 fn a_request_that_fails_has_sent_and_acknowledged_nothing() {
     let (db, _) = memory();
-    let (a, b) = (open(&db, "a"), open(&db, "b"));
+    let a = open(&db, "a");
+    let b = open(&db, "b");
     db.sessions().send("a", "old").unwrap();
     db.sessions().send("b", "old").unwrap();
     db.cells().set("text", "x").unwrap();
@@ -209,7 +216,8 @@ fn a_request_that_fails_has_sent_and_acknowledged_nothing() {
 #[test]
 fn an_open_transaction_becomes_a_request() {
     let (db, _) = memory();
-    let (session, other) = (open(&db, "s"), open(&db, "other"));
+    let session = open(&db, "s");
+    let other = open(&db, "other");
     let prepare = || {
         let mut own = db.begin().unwrap();
         own.get("seen").unwrap();
@@ -217,7 +225,8 @@ fn an_open_transaction_becomes_a_request() {
         own.run(send("other", "a")).unwrap();
         own.into_transaction().unwrap()
     };
-    let (first, second) = (prepare(), prepare());
+    let first = prepare();
+    let second = prepare();
     let receipt = session.execute(1, 1, first.clone()).unwrap();
     let again = session.execute(1, 1, first).unwrap();
     assert_eq!(again, Receipt { repeated: true, ..receipt });

@@ -30,7 +30,8 @@ fn a_send_is_part_of_its_transaction() {
 #[test]
 fn a_request_that_sends_does_so_once() {
     let (db, _) = memory();
-    let (a, b) = (open(&db, "a"), open(&db, "b"));
+    let a = open(&db, "a");
+    let b = open(&db, "b");
     for _ in 0..3 {
         let both = Transaction::new().step(send("b", "x")).step(send("a", "to myself"));
         a.execute(1, 1, both).unwrap();
@@ -86,7 +87,8 @@ fn what_is_sent_to_nobody_is_dropped_and_counted() {
 #[test]
 fn only_what_is_strictly_older_is_retried_and_counts_as_sent_now() {
     let (db, clock) = memory();
-    let (a, _b) = (open(&db, "a"), open(&db, "b"));
+    let a = open(&db, "a");
+    let _b = open(&db, "b");
     clock.advance(secs(1));
     let first = db.execute(Transaction::new().step(send("a", "1"))).unwrap().stamp;
     clock.advance(secs(1));

@@ -52,7 +52,8 @@ fn furnish(db: &Database, name: &str) -> Vec<Receipt> {
 
 /// Returns all names, in pages of one.
 fn listed(db: &Database) -> Vec<String> {
-    let (mut names, mut after) = (Vec::new(), None);
+    let mut names = Vec::new();
+    let mut after = None;
     loop {
         let page = db.sessions().list(after.as_deref(), 1).unwrap();
         names.extend(page.sessions.iter().map(|info| info.session.as_str().to_owned()));
@@ -70,9 +71,10 @@ fn check(db: &Database, machine: &Machine, names: &[String], first: &[Vec<Receip
         let session = open(db, name);
         for (id, first) in (1..).zip(first) {
             let again = session.execute(id, 0, add("twice"));
-            match id < 3 {
-                true => assert_eq!(again.unwrap_err().kind(), ErrorKind::ResponseEvicted),
-                false => assert_eq!(again.unwrap(), Receipt { repeated: true, ..first.clone() }),
+            if id < 3 {
+                assert_eq!(again.unwrap_err().kind(), ErrorKind::ResponseEvicted)
+            } else {
+                assert_eq!(again.unwrap(), Receipt { repeated: true, ..first.clone() })
             }
         }
         assert_eq!(session.pending(0, 10).unwrap(), [(2, b"2".to_vec()), (3, b"3".to_vec())]);

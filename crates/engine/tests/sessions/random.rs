@@ -117,9 +117,10 @@ type Told = std::result::Result<Option<i64>, ErrorKind>;
 
 /// Returns a transaction that adds one, or one that always fails.
 fn transaction(fails: bool) -> Transaction {
-    match fails {
-        true => add("n").guard(Guard::Counter { name: name("never"), is: Some(1) }),
-        false => add("n"),
+    if fails {
+        add("n").guard(Guard::Counter { name: name("never"), is: Some(1) })
+    } else {
+        add("n")
     }
 }
 
@@ -132,12 +133,15 @@ fn told(receipt: Result<Receipt>) -> Told {
 }
 
 fn program(seed: u64, steps: u64) {
-    let (path, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(START_US));
+    let path = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(START_US);
     let begin = || {
         let options = options(&clock).durability(Durability::Memory);
         options.write_buffer_bytes(9 << 20).open(path.path()).unwrap()
     };
-    let (mut db, mut world, mut random) = (begin(), World::default(), Random(seed));
+    let mut db = begin();
+    let mut world = World::default();
+    let mut random = Random(seed);
     for step in 0..steps {
         let name = NAMES[random.below(3) as usize];
         let next = world

@@ -11,7 +11,8 @@ fn request(id: u64, transaction: Transaction) -> Transaction {
 
 #[test]
 fn what_was_told_to_be_expired_does_not_come_back_with_a_restart() {
-    let (path, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(START_US));
+    let path = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(START_US);
     for word in 0..2 {
         {
             let db = on_disk(path.path(), &clock);

@@ -222,7 +222,8 @@ fn a_response_over_the_limit_aborts_its_request_for_good() {
 fn what_an_aborted_request_had_claimed_and_appended_is_as_it_was() {
     let (db, _) = memory();
     let session = open(&db, "s");
-    let (runs, outbox) = (db.runs(), db.outbox());
+    let runs = db.runs();
+    let outbox = db.outbox();
     let event = |kind: &str| NewEvent::new("run", kind).plan("1");
     runs.append(event("RunStarted")).unwrap();
     outbox.put("subject", vec![0; KEPT_LIMIT_BYTES + 1], None).unwrap();
@@ -234,7 +235,8 @@ fn what_an_aborted_request_had_claimed_and_appended_is_as_it_was() {
     assert_eq!(runs.fetch("run", 0, 10).unwrap().len(), 1);
     assert_eq!(outbox.claim(10, secs(60)).unwrap().len(), 2);
     runs.append(event("RunCompleted")).unwrap();
-    let (kept, replayed) = (runs.snapshot("run").unwrap(), runs.project("run").unwrap());
+    let kept = runs.snapshot("run").unwrap();
+    let replayed = runs.project("run").unwrap();
     assert_eq!(kept, replayed);
 }
 
@@ -242,7 +244,8 @@ fn what_an_aborted_request_had_claimed_and_appended_is_as_it_was() {
 fn sessions_do_not_know_each_other() {
     let (db, _) = memory();
     // One name is a prefix of the other one.
-    let (a, b) = (open(&db, "a"), open(&db, "ab"));
+    let a = open(&db, "a");
+    let b = open(&db, "ab");
     assert_eq!(sum(a.execute(1, 1, add("n"))), 1);
     assert_eq!(sum(b.execute(1, 1, add("n"))), 2);
     a.close().unwrap();

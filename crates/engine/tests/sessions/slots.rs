@@ -137,11 +137,13 @@ fn program(seed: u64, steps: u64) {
             }
             _ => {
                 // Power failure: requests after the copy are as if they had never been sent.
-                let (image, known) = (files.copy(), book.clone());
+                let image = files.copy();
+                let known = book.clone();
                 (0..random.below(30)).for_each(|_| ask(&db, &mut book, &mut random));
                 drop(db);
                 files = machine.lose_all_but(image);
-                (db, book) = (machine.open(), known);
+                db = machine.open();
+                book = known;
                 book.check(&db, &place);
             }
         }

@@ -23,8 +23,10 @@ fn opening_a_name_twice_is_the_same_session() {
 fn a_session_without_a_name_gets_one() {
     let (db, _) = memory();
     let sessions = db.sessions();
-    let (a, b) = (SessionOptions::new(), SessionOptions::new());
-    let (a, b) = (sessions.open(a).unwrap(), sessions.open(b).unwrap());
+    let a = SessionOptions::new();
+    let b = SessionOptions::new();
+    let a = sessions.open(a).unwrap();
+    let b = sessions.open(b).unwrap();
     assert_ne!(a.name(), b.name());
     assert_eq!(a.info().lease_ms, 60_000);
 }
@@ -57,7 +59,8 @@ fn every_word_of_the_client_renews_the_lease_and_silence_ends_it() {
 #[test]
 fn expiry_removes_everything_of_one_session_and_nothing_else() {
     let (db, clock) = memory();
-    let (gone, stays) = (open(&db, "a"), open(&db, "a/b"));
+    let gone = open(&db, "a");
+    let stays = open(&db, "a/b");
     for session in [&gone, &stays] {
         for id in 1..=3 {
             session.execute(id, 1, add("n")).unwrap();
@@ -276,7 +279,8 @@ fn the_feed_tells_of_sessions_and_what_is_sent_to_them() {
 
 #[test]
 fn a_backup_brings_sessions_along() {
-    let (path, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(START_US));
+    let path = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(START_US);
     let file = path.path().join("backup");
     {
         let db = on_disk(&path.path().join("a"), &clock);

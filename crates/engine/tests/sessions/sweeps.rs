@@ -78,7 +78,8 @@ fn begin(machine: &Machine) -> Database {
     let many = (0..LETTERS).fold(Transaction::new(), |all, _| all.step(send("full")));
     db.execute(many).unwrap();
     let cell = |index| {
-        let (name, value) = (name(&format!("c/{index}")), "x".into());
+        let name = name(&format!("c/{index}"));
+        let value = "x".into();
         Transaction::new().step(CellCommand::Set { name, value, ttl: Ttl::Millis(60_000) })
     };
     all(&db, (0..CELLS).map(cell));
@@ -98,7 +99,8 @@ fn begin(machine: &Machine) -> Database {
 fn more_sessions_than_one_transaction_takes_expire_and_nothing_else_does() {
     let machine = Machine::with(Arc::new(MemoryFiles::new()));
     let db = begin(&machine);
-    let (before, revision) = (staying(&db), db.revision());
+    let before = staying(&db);
+    let revision = db.revision();
     let mut feed = db.watch(Filter::default(), revision).unwrap();
     let gone: Vec<String> = (0..SESSIONS).filter(|index| !stays(*index)).map(label).collect();
     let keys = gone.len() as u64 * KEYS_EACH + LETTERS + 1 + CELLS as u64;

@@ -65,7 +65,8 @@ fn begin() -> (Machine, Arc<Faults>, Database) {
     let machine = Machine::with(files);
     let db = machine.open();
     make_sizes(&db, &[10, 300, 2_000]);
-    let (a, b) = (open(&db, "a"), open(&db, "b"));
+    let a = open(&db, "a");
+    let b = open(&db, "b");
     for (id, bytes) in (1..).zip([10, 2_000, 300, 10, 2_000, 300, 10]) {
         a.execute(id, 1, sized(bytes)).unwrap();
         db.sessions().send("a", "x".repeat(bytes)).unwrap();
@@ -142,7 +143,8 @@ fn acknowledge_all(db: &Database) -> Told {
 /// Another client takes the session over.
 fn take(db: &Database) -> Told {
     let over = db.sessions().info("a").unwrap().unwrap().epoch;
-    let (session, hold) = (name("a"), Some(Hold { nonce: 7, over }));
+    let session = name("a");
+    let hold = Some(Hold { nonce: 7, over });
     run(db, SessionCommand::Open { session, lease_ms: None, capabilities: vec![], hold })
 }
 

@@ -242,7 +242,8 @@ impl Queue {
 
     /// Calls the first waiters in the queue.
     fn serve(&mut self, found: Outlook, question: Question, wakers: &mut Vec<Waker>) {
-        let (now, written) = (question.now, self.written);
+        let now = question.now;
+        let written = self.written;
         self.due = found.due.map(|due| due.max(now + SOONEST_US));
         self.again_at = None;
         // Skip those that try now: one that ended meanwhile may have taken a job that the look still
@@ -309,9 +310,10 @@ impl Place {
 
     fn pass(&mut self, now: Stamp) -> Option<Waker> {
         let at = self.wakes_at().filter(|at| *at <= now)?;
-        match at < self.until {
-            true => self.become_now(Standing::Asleep),
-            false => self.become_now(Standing::Late),
+        if at < self.until {
+            self.become_now(Standing::Asleep)
+        } else {
+            self.become_now(Standing::Late)
         }
     }
 

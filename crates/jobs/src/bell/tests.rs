@@ -42,7 +42,9 @@ impl World {
     }
 
     fn look(&self, queue: &str) -> Look {
-        let (looks, ready, queue) = (self.looks.clone(), self.ready.clone(), queue.to_owned());
+        let looks = self.looks.clone();
+        let ready = self.ready.clone();
+        let queue = queue.to_owned();
         Arc::new(move |_| {
             *looks.lock().entry(queue.clone()).or_default() += 1;
             Ok(Outlook { ready: ready.load(Ordering::SeqCst), due: None })
@@ -142,7 +144,8 @@ fn only_queues_whose_keys_were_written_are_looked_at() {
 fn a_turn_that_is_given_up_during_the_look_is_not_forgotten() {
     let world = World::new();
     let looking = Arc::new((Mutex::new(false), Condvar::new()));
-    let (plain, gate) = (world.look("t."), looking.clone());
+    let plain = world.look("t.");
+    let gate = looking.clone();
     // The first look returns at once; later ones wait for the test.
     let held: Look = Arc::new(move |question: Question| {
         let found = plain(question);

@@ -86,8 +86,9 @@ impl Sweeper {
         }
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
-        let run = move || while own.sweep(&mut find, &mut tell, every) {};
-        let thread = std::thread::Builder::new().name("mainstay-job-sweep".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("mainstay-job-sweep".to_owned())
+            .spawn(move || while own.sweep(&mut find, &mut tell, every) {});
         let thread = thread.map_err(|error| failure::no_thread("sweeper", &error))?;
         Ok(Sweeper { shared, thread: Some(thread) })
     }
@@ -145,7 +146,8 @@ impl Shared {
             Ok(report) => {
                 let mut figures = self.figures.lock();
                 figures.total += *report;
-                (figures.last, figures.last_error) = (*report, None);
+                figures.last = *report;
+                figures.last_error = None;
             }
             Err(error) => self.failed(error.clone()),
         }

@@ -66,7 +66,8 @@ fn leases_and_budgets_come_from_the_job_then_its_type_then_all() {
     let world = World::with(Settings { types, ..Settings::default() });
     world.submit("type");
     world.jobs.submit(&job("own").timeout_ms(50).max_retries(1)).unwrap();
-    let (of_type, of_job) = (world.claimed().job, world.claimed().job);
+    let of_type = world.claimed().job;
+    let of_job = world.claimed().job;
     assert_eq!((of_type.timeout_at, of_type.max_retries), (Some(START_MS + 500), 7));
     assert_eq!((of_job.timeout_at, of_job.max_retries), (Some(START_MS + 50), 1));
     world.jobs.submit(&mainstay_jobs::Submission::new("other", "1")).unwrap();

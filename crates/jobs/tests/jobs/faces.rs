@@ -64,8 +64,8 @@ impl Faced<'_> {
             Face::Waits => self.jobs.claim(task_type, worker, None),
             Face::Awaits => wait(self.awaited.claim(task_type, worker, None)),
             Face::Within => {
-                let claim = |jobs: &JobsIn<'_>| jobs.claim(task_type, worker, None);
-                let (claimed, revision) = self.within(claim)?;
+                let (claimed, revision) =
+                    self.within(|jobs| jobs.claim(task_type, worker, None))?;
                 Ok(claimed.map(|claimed: ClaimedIn| claimed.at(revision)))
             }
         }

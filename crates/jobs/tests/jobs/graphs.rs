@@ -91,8 +91,8 @@ fn what_depends_on_a_failure_stays_blocked_until_that_is_retried() {
 fn large_graphs_are_submitted_whole_and_too_large_ones_refused() {
     let world = World::new();
     world.submit("root");
-    let one = |n: u32| job(&format!("j{n}")).depends_on(&format!("j{}", n - 1));
-    let mut graph: Vec<_> = (1..12_000).map(one).collect();
+    let mut graph: Vec<_> =
+        (1..12_000).map(|n| job(&format!("j{n}")).depends_on(&format!("j{}", n - 1))).collect();
     graph.push(job("j0").depends_on("root"));
     let states = world.jobs.submit_all(&graph).unwrap();
     assert_eq!((states.len(), states[0]), (12_000, State::Blocked));

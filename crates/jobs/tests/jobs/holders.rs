@@ -55,7 +55,8 @@ fn a_token_of_another_job_fences() {
     let world = World::new();
     world.submit("a");
     world.submit("b");
-    let (a, b) = (world.claimed().grant, world.claimed().grant);
+    let a = world.claimed().grant;
+    let b = world.claimed().grant;
     let mixed = Grant { name: a.name.clone(), token: b.token };
     assert_eq!(write_all(&world, &mixed), [Code::Fenced; 5]);
     world.jobs.complete(&a, None).unwrap();

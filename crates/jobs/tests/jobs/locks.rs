@@ -39,10 +39,12 @@ fn of_many_who_wait_each_has_it_alone() {
     let inside = std::sync::atomic::AtomicU64::new(0);
     std::thread::scope(|scope| {
         for owner in 0..8 {
-            let (locks, inside) = (&locks, &inside);
+            let locks = &locks;
+            let inside = &inside;
             scope.spawn(move || {
                 for _ in 0..20 {
-                    let (owner, lease) = (format!("o{owner}"), Duration::from_secs(600));
+                    let owner = format!("o{owner}");
+                    let lease = Duration::from_secs(600);
                     let token = locks.take_within("l", &owner, lease, lease).unwrap().unwrap();
                     // SeqCst: a second thread inside the lock would see the first one.
                     assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);

@@ -63,15 +63,21 @@ impl Model {
     }
 
     fn ready_state(&self, depends_on: &[u8]) -> State {
-        let complete = |id: &u8| self.jobs[id].state == State::Completed;
-        if depends_on.iter().all(complete) { State::Pending } else { State::Blocked }
+        if depends_on.iter().all(|id| self.jobs[id].state == State::Completed) {
+            State::Pending
+        } else {
+            State::Blocked
+        }
     }
 
     /// The job of the next grant.
     pub fn claim(&mut self, now_ms: u64) -> Option<u8> {
         let can = |job: &ModelJob| job.state == State::Pending && job.run_at_ms <= now_ms;
-        let order = |(id, job): &(&u8, &mut ModelJob)| (-job.priority, job.since_us, **id);
-        let next = self.jobs.iter_mut().filter(|(_, job)| can(job)).min_by_key(order);
+        let next = self
+            .jobs
+            .iter_mut()
+            .filter(|(_, job)| can(job))
+            .min_by_key(|(id, job)| (-job.priority, job.since_us, **id));
         let (id, job) = next?;
         job.state = State::Claimed;
         job.timeout_at_ms = now_ms + LEASE_MS;
@@ -86,10 +92,10 @@ impl Model {
 
     fn held(&mut self, grant: usize) -> Result<&mut ModelJob, Code> {
         let job = self.jobs.get_mut(&self.grants[grant]).unwrap();
-        match job.grant == Some(grant) {
-            false => Err(Code::Fenced),
-            true if !job.state.is_held() => Err(Code::IllegalTransition),
-            true => Ok(job),
+        if job.grant == Some(grant) {
+            if !job.state.is_held() { Err(Code::IllegalTransition) } else { Ok(job) }
+        } else {
+            Err(Code::Fenced)
         }
     }
 
@@ -134,7 +140,8 @@ impl Model {
         match job.state {
             State::Completed | State::Failed => Err(Code::IllegalTransition),
             _ => {
-                (job.state, job.grant) = (State::Cancelled, None);
+                job.state = State::Cancelled;
+                job.grant = None;
                 Ok(State::Cancelled)
             }
         }
@@ -148,15 +155,19 @@ impl Model {
         }
         let state = self.ready_state(&job.depends_on);
         let job = self.jobs.get_mut(&id).unwrap();
-        (job.state, job.grant, job.retry_count) = (state, None, 0);
-        (job.since_us, job.run_at_ms) = (now_us, 0);
+        job.state = state;
+        job.grant = None;
+        job.retry_count = 0;
+        job.since_us = now_us;
+        job.run_at_ms = 0;
         Ok(state)
     }
 
     /// Returns how many were retried and how many failed.
     pub fn sweep(&mut self, now_us: u64) -> (u64, u64) {
         let now_ms = now_us / 1000;
-        let (mut retried, mut failed) = (0, 0);
+        let mut retried = 0;
+        let mut failed = 0;
         for job in self.jobs.values_mut() {
             if job.state.is_held() && job.timeout_at_ms < now_ms {
                 job.let_go(true, now_us);

@@ -9,7 +9,8 @@ fn large_input_and_output_go_by_reference() {
     let world = World::new();
     let directory = tempfile::tempdir().unwrap();
     let local = object_store::local::LocalFileSystem::new_with_prefix(directory.path()).unwrap();
-    let (small, large) = (vec![1; 64 << 10], vec![2; (64 << 10) + 1]);
+    let small = vec![1; 64 << 10];
+    let large = vec![2; (64 << 10) + 1];
     let stores: [(&str, Arc<dyn object_store::ObjectStore>); 2] =
         [("memory", Arc::new(InMemory::new())), ("local:#1", Arc::new(local))];
     for (id, store) in stores {
@@ -36,12 +37,14 @@ fn a_refused_submission_leaves_the_input_of_the_job_that_is_there() {
     let world = World::new();
     let store = Arc::new(InMemory::new());
     let jobs = Jobs::open_with(&world.db, Settings::default(), store.clone()).unwrap();
-    let (first, second) = (vec![1; 70_000], vec![2; 70_000]);
+    let first = vec![1; 70_000];
+    let second = vec![2; 70_000];
     jobs.submit(&job("a").params(first.clone())).unwrap();
     assert_eq!(code(jobs.submit(&job("a").params(second))), Code::JobExists);
     let stored = jobs.get(&name("a")).unwrap().unwrap();
     assert_eq!(jobs.params(&stored).unwrap(), Some(first));
-    let (mine, theirs) = (&jobs, jobs.key(&name("a")));
+    let mine = &jobs;
+    let theirs = jobs.key(&name("a"));
     let refer = |path: &str| {
         let other = Fields::of([(field::PARAMS_REF, path)]).unwrap();
         world.db.records().put(&theirs, &other, None).unwrap();

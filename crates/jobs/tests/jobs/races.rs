@@ -30,9 +30,11 @@ fn of_racing_claimers_each_job_goes_to_one() {
     let all: Vec<_> = (0..400).map(|n| job(&format!("j{n}"))).collect();
     jobs.submit_all(&all).unwrap();
     let claims = on_threads(8, |n| {
-        let claim =
-            || jobs.claim("t", &format!("w{n}"), None).unwrap().map(|claimed| claimed.grant);
-        std::iter::from_fn(claim).map(|grant| (grant.name, grant.token)).collect::<Vec<_>>()
+        std::iter::from_fn(|| {
+            jobs.claim("t", &format!("w{n}"), None).unwrap().map(|claimed| claimed.grant)
+        })
+        .map(|grant| (grant.name, grant.token))
+        .collect::<Vec<_>>()
     });
     let claims: Vec<_> = claims.into_iter().flatten().collect();
     let names: BTreeSet<_> = claims.iter().map(|(name, _)| name).collect();
@@ -48,7 +50,8 @@ fn sweeping_beside_completing_workers_loses_and_doubles_nothing() {
     jobs.submit_all(&all).unwrap();
     let counted = CellCommand::Incr { name: Name::new("done").unwrap(), by: 1.into() };
     let work = |_| {
-        let (mut done, mut fenced) = (0, 0);
+        let mut done = 0;
+        let mut fenced = 0;
         while jobs.count("t", State::Completed).unwrap() < 200 {
             // So short that the sweeper is often faster.
             let lease = Some(Duration::from_millis(1));
@@ -122,7 +125,8 @@ fn of_racing_ends_of_a_job_one_counts() {
 fn submitting_beside_the_completion_of_a_dependency_forgets_nobody() {
     let (_db, jobs) = open();
     for n in 0..400 {
-        let (first, second) = (format!("a{n}"), format!("b{n}"));
+        let first = format!("a{n}");
+        let second = format!("b{n}");
         jobs.submit(&job(&first).priority(1)).unwrap();
         let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
         let (new, start) = (job(&second).depends_on(&first), std::sync::Barrier::new(2));
@@ -158,7 +162,8 @@ fn of_many_who_begin_to_wait_for_a_job_none_is_forgotten() {
 fn a_retry_beside_the_completion_of_a_dependency_does_not_wait_for_ever() {
     let (_db, jobs) = open();
     for n in 0..200 {
-        let (first, second) = (format!("a{n}"), format!("b{n}"));
+        let first = format!("a{n}");
+        let second = format!("b{n}");
         jobs.submit(&job(&first).priority(1)).unwrap();
         jobs.submit(&job(&second).depends_on(&first)).unwrap();
         jobs.cancel(&name(&second)).unwrap();

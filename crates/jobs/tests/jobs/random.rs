@@ -20,7 +20,8 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let (id, grant) = (0..8_u8, any::<usize>());
+    let id = 0..8_u8;
+    let grant = any::<usize>();
     let run_at = prop::option::weighted(0.3, -50_000..50_000_i64);
     let depends_on = prop::collection::btree_set(0..8_u8, 0..3);
     prop_oneof![

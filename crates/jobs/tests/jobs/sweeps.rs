@@ -114,7 +114,8 @@ fn a_sweeper_tells_of_each_sweep() {
     world.claimed();
     world.pass_ms(30_001);
     let (tell, told) = std::sync::mpsc::channel();
-    let (jobs, mut turn) = (world.jobs.clone(), 0);
+    let jobs = world.jobs.clone();
+    let mut turn = 0;
     let find = move || {
         turn += 1;
         match turn {

@@ -21,7 +21,8 @@ fn one_job_wakes_one_of_those_who_wait() {
         let (_db, jobs, awaited) = open(durability);
         let mut tasks = Tasks::new();
         for n in 0..64 {
-            let (awaited, worker) = (awaited.clone(), format!("w{n}"));
+            let awaited = awaited.clone();
+            let worker = format!("w{n}");
             tasks.spawn(async move { awaited.claim_within("t", &worker, None, LONG).await });
         }
         tasks.run_until(|_| jobs.figures().claimed_nothing == 64);
@@ -105,12 +106,14 @@ fn who_waits_hears_that_the_database_is_closed() {
 #[test]
 fn locks_are_taken_in_turn() {
     let (_db, jobs, awaited) = open(Durability::Memory);
-    let (locks, awaited) = (jobs.locks(), awaited.locks());
+    let locks = jobs.locks();
+    let awaited = awaited.locks();
     let lease = Duration::from_secs(600);
     let mut token = locks.take("l", "first", lease).unwrap().unwrap();
     let mut tasks = Tasks::new();
     for n in 0..16 {
-        let (awaited, owner) = (awaited.clone(), format!("o{n}"));
+        let awaited = awaited.clone();
+        let owner = format!("o{n}");
         tasks.spawn(async move { awaited.take_within("l", &owner, lease, LONG).await });
     }
     for _ in 0..16 {

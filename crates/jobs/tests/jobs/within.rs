@@ -33,14 +33,16 @@ fn completing_frees_dependents_with_everything_else_or_nothing() {
         assert_eq!(inside.state, State::Pending, "the transaction sees its own writes");
         assert_eq!(world.jobs.on(&mut t).count("t", State::Pending).unwrap(), 1);
         t.incr("done", 1).unwrap();
-        match commits {
-            true => drop(t.commit().unwrap()),
-            false => t.rollback(),
+        if commits {
+            drop(t.commit().unwrap())
+        } else {
+            t.rollback()
         }
         let states = [world.state("a"), world.state("b")];
-        let expected = match commits {
-            true => [State::Completed, State::Pending],
-            false => [State::Claimed, State::Blocked],
+        let expected = if commits {
+            [State::Completed, State::Pending]
+        } else {
+            [State::Claimed, State::Blocked]
         };
         assert_eq!(states, expected);
         assert_eq!(world.db.cells().get("done").unwrap().is_some(), commits);

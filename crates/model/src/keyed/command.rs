@@ -402,7 +402,8 @@ mod tests {
 
     fn writes() -> Vec<StateWrite> {
         let time = Version::from(LogicalTime::new(3, 17));
-        let (key, value) = (vec![0, 255], Some(b"v".to_vec()));
+        let key = vec![0, 255];
+        let value = Some(b"v".to_vec());
         let settles = vec![7.into()];
         vec![
             StateWrite::put("k", [0, 255], 17),
@@ -418,7 +419,9 @@ mod tests {
     fn commands_and_writes_keep_their_numbers() {
         let options = SpaceOptions::default().versions(VersionKind::Time).ordered().groups(16);
         let info = SpaceInfo { options, frontier: Some(LogicalTime::new(1, 2).into()) };
-        let (prefix, after, limit) = (vec![0, 255], Some(b"a".to_vec()), 9);
+        let prefix = vec![0, 255];
+        let after = Some(b"a".to_vec());
+        let limit = 9;
         let begun = Some(5);
         numbered(vec![
             StateCommand::Declare { space: space(), options },
@@ -448,12 +451,14 @@ mod tests {
 
     #[test]
     fn answers_and_places_keep_their_numbers() {
-        let (version, value) = (Version::from(7), Some(vec![0, 255]));
+        let version = Version::from(7);
+        let value = Some(vec![0, 255]);
         let kept = Kept { version, value: value.clone() };
         let state = State { value: vec![0, 255], version };
         let states = vec![(b"k".to_vec(), state)];
         let item = Item { id: b"i".to_vec(), item: vec![0, 255] };
-        let (key, id) = (b"k".to_vec(), b"i".to_vec());
+        let key = b"k".to_vec();
+        let id = b"i".to_vec();
         let waiting = WaitingEntry { key: key.clone(), version, value };
         let next = Some(key.clone());
         let all = [Wrote::Applied, Wrote::Stale, Wrote::Waiting, Wrote::Moved];

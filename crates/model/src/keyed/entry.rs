@@ -237,9 +237,10 @@ pub fn take_state(payload: &[u8]) -> Option<(Version, Option<&[u8]>)> {
     let (&first, rest) = payload.split_first()?;
     let (version, value) = rest.split_at_checked(usize::from(first & !DELETED))?;
     let version = Version::from_bytes(version)?;
-    match first & DELETED != 0 {
-        true => value.is_empty().then_some((version, None)),
-        false => Some((version, Some(value))),
+    if first & DELETED != 0 {
+        value.is_empty().then_some((version, None))
+    } else {
+        Some((version, Some(value)))
     }
 }
 
@@ -362,7 +363,8 @@ impl<'e> EntryRef<'e> {
                 SpaceEntry::State { key: key.to_vec(), version, value: own(value) }
             }
             EntryRef::Waiting { key, version, value } => {
-                let (key, value) = (key.to_vec(), own(value));
+                let key = key.to_vec();
+                let value = own(value);
                 SpaceEntry::Waiting(WaitingEntry { key, version, value })
             }
             EntryRef::Item { key, id, item } => {
@@ -395,7 +397,8 @@ fn read<'e>(
         }
         EntryKind::Waiting => {
             let (version, key) = rest.split_at_checked(versions?.bytes())?;
-            let (version, key) = (Version::from_bytes(version)?, checked(key)?);
+            let version = Version::from_bytes(version)?;
+            let key = checked(key)?;
             let Some(payload) = payload else { return Some(EntryRef::NotWaiting { key, version }) };
             Some(EntryRef::Waiting { key, version, value: take_waiting(payload)? })
         }

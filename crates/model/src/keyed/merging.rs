@@ -108,7 +108,9 @@ impl Merging {
     /// A write that starts to wait in the meantime is either merged in its order or answered as stale. None
     /// is lost.
     pub fn seal(&self, frontier: Version) -> Result<u64> {
-        let (mut settled, mut in_vain, mut piece) = (0, 0, PIECE);
+        let mut settled = 0;
+        let mut in_vain = 0;
+        let mut piece = PIECE;
         while in_vain < TRIES {
             let waiting = self.space.waiting(Some(frontier), piece)?;
             let count = waiting.len();
@@ -173,7 +175,8 @@ impl Merging {
         settles: &[Version],
     ) -> Result<StateWrite> {
         let read = kept.as_ref().map(|kept| kept.version);
-        let (mut newest, mut state) = (read, kept.and_then(|kept| kept.value));
+        let mut newest = read;
+        let mut state = kept.and_then(|kept| kept.value);
         for (version, value) in writes {
             // A version that is not newer than the key's is already in the state, or was overtaken.
             if newest.is_some_and(|newest| version <= newest) {
@@ -188,7 +191,8 @@ impl Merging {
         let version = newest.ok_or_else(|| {
             Error::new(Code::InvalidArgument, "nothing was given that could be merged")
         })?;
-        let (key, settles) = (key.to_vec(), settles.to_vec());
+        let key = key.to_vec();
+        let settles = settles.to_vec();
         Ok(StateWrite::Merge { key, value: state, version, read, settles })
     }
 }

@@ -85,10 +85,12 @@ impl SnapshotHead {
             bytes => Some(Version::from_bytes(bytes).filter(|f| Some(f.kind()) == versions)?),
         };
         let groups = u32::from_le_bytes([a, b, c, d]);
-        let (ordered, merged) = (flags & ORDERED != 0, flags & MERGED != 0);
+        let ordered = flags & ORDERED != 0;
+        let merged = flags & MERGED != 0;
         let options = SpaceOptions { versions, ordered, merged, groups };
         options.check().ok()?;
-        let (some_keys, changes) = (flags & SOME_KEYS != 0, flags & CHANGES != 0);
+        let some_keys = flags & SOME_KEYS != 0;
+        let changes = flags & CHANGES != 0;
         Some(SnapshotHead { space: SpaceInfo { options, frontier }, some_keys, changes })
     }
 }
@@ -255,8 +257,10 @@ pub struct SnapshotWriter<W: Write> {
 impl<W: Write> SnapshotWriter<W> {
     /// Starts a snapshot with its head.
     pub fn new(out: W, head: &SnapshotHead) -> Result<SnapshotWriter<W>> {
-        let (out, block) = (BlockWriter::new(out), EntryBlock::default());
-        let (last, positions) = (EntryPlace::new(), BTreeMap::new());
+        let out = BlockWriter::new(out);
+        let block = EntryBlock::default();
+        let last = EntryPlace::new();
+        let positions = BTreeMap::new();
         let mut writer = SnapshotWriter { out, block, last, entries: 0, positions };
         writer.out.put(MAGIC)?;
         writer.out.put_block(HEAD, &head.encode())?;
@@ -313,7 +317,8 @@ pub struct SnapshotReader<R: Read> {
 impl<R: Read> SnapshotReader<R> {
     /// Reads the head.
     pub fn new(from: R) -> Result<SnapshotReader<R>> {
-        let (mut from, mut magic) = (BlockReader::new(from), [0; MAGIC.len()]);
+        let mut from = BlockReader::new(from);
+        let mut magic = [0; MAGIC.len()];
         let begun = from.fill(&mut magic)?;
         if &magic[..begun] != MAGIC {
             let message = "these bytes are no snapshot of keyed state: they do not begin like one";
@@ -323,7 +328,8 @@ impl<R: Read> SnapshotReader<R> {
         let head = Some(&body).filter(|_| kind == HEAD).and_then(|body| SnapshotHead::decode(body));
         let Some(head) = head else { return Err(damaged("its head cannot be read")) };
         from.note(kind, &body);
-        let (last, positions) = (EntryPlace::new(), BTreeMap::new());
+        let last = EntryPlace::new();
+        let positions = BTreeMap::new();
         Ok(SnapshotReader { from, head, last, entries: 0, positions, summary: None })
     }
 
@@ -384,7 +390,8 @@ impl<R: Read> SnapshotReader<R> {
     }
 
     fn end(&mut self, body: &[u8]) -> Result<()> {
-        let (hash, entries) = (self.from.hash(), self.entries);
+        let hash = self.from.hash();
+        let entries = self.entries;
         if body != [&entries.to_le_bytes()[..], &hash].concat() {
             return Err(damaged("its end does not fit what is before it"));
         }
@@ -405,7 +412,8 @@ mod tests {
         let space = SpaceInfo { options, frontier: Some(7.into()) };
         let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(space)).unwrap();
         for n in 0..entries {
-            let (key, value) = (n.to_be_bytes().to_vec(), Some(vec![n as u8; 100]));
+            let key = n.to_be_bytes().to_vec();
+            let value = Some(vec![n as u8; 100]);
             let entry = SpaceEntry::State { key, version: n.into(), value };
             let mut payload = Vec::new();
             entry.put_payload(&mut payload);

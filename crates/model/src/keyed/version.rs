@@ -264,7 +264,8 @@ mod tests {
 
     #[test]
     fn a_version_is_had_as_its_own_kind_alone() {
-        let (number, time) = (Version::U64(7), Version::Time(LogicalTime::new(1, 2)));
+        let number = Version::U64(7);
+        let time = Version::Time(LogicalTime::new(1, 2));
         assert_eq!(u64::try_from(number), Ok(7));
         assert_eq!(LogicalTime::try_from(time), Ok(LogicalTime::new(1, 2)));
         assert_eq!(u64::try_from(time).unwrap_err().code(), Code::InvalidVersion);

@@ -60,7 +60,8 @@ pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
         // Names must be strictly ascending.
         let pair = pair.filter(|(name, _)| before.is_none_or(|before| before < *name));
         let Some((name, value)) = pair else {
-            (left, rest) = (Some(0), &[]);
+            left = Some(0);
+            rest = &[];
             return Some(Err(damaged()));
         };
         left = left.map(|left| left - 1);
@@ -161,14 +162,12 @@ fn set_count(count: usize, place: std::ops::Range<usize>, out: &mut Vec<u8>) {
 
 /// Checks the limits of a record. Truncates `out` back to `start` if they are exceeded.
 pub fn check(count: usize, start: usize, out: &mut Vec<u8>) -> Result<()> {
-    let message = match () {
-        () if count > RECORD_LIMIT_FIELDS => {
-            format!("the record has {count} fields: {RECORD_LIMIT_FIELDS} is the most")
-        }
-        () if out.len() - start > VALUE_LIMIT_BYTES => {
-            "the record is larger than 16 MiB".to_owned()
-        }
-        () => return Ok(()),
+    let message = if count > RECORD_LIMIT_FIELDS {
+        format!("the record has {count} fields: {RECORD_LIMIT_FIELDS} is the most")
+    } else if out.len() - start > VALUE_LIMIT_BYTES {
+        "the record is larger than 16 MiB".to_owned()
+    } else {
+        return Ok(());
     };
     out.truncate(start);
     Err(Error::new(Code::ValueTooLarge, message))
@@ -241,7 +240,8 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) % limit
         };
-        let (mut fields, mut bytes) = (Fields::default(), EMPTY.to_vec());
+        let mut fields = Fields::default();
+        let mut bytes = EMPTY.to_vec();
         for round in 0..2_000_u64 {
             // Records grow beyond a one-byte count, then become empty again.
             let bias = if round / 200 % 2 == 0 { 3 } else { 1 };
@@ -253,7 +253,8 @@ mod tests {
             }
             let mut out = b"before".to_vec();
             let changed = change(&bytes, &changes, &mut out).unwrap();
-            let (mut added, mut removed) = (0, 0);
+            let mut added = 0;
+            let mut removed = 0;
             for (name, value) in changes {
                 let field = Field::new(name).unwrap();
                 match value {

@@ -200,10 +200,7 @@ impl Capabilities {
                 (Conditions::Fields, "a condition on a field")
             }
         };
-        match self.conditions < needed {
-            true => Err(self.lacks("conditions", asked)),
-            false => Ok(()),
-        }
+        if self.conditions < needed { Err(self.lacks("conditions", asked)) } else { Ok(()) }
     }
 
     fn check_values(&self, set: &[(Field, FieldValue)]) -> Result<()> {

@@ -134,8 +134,8 @@ impl RecordWrite {
             return Err(Error::new(Code::InvalidField, NO_FIELDS));
         }
         let mut write = RecordWrite::to(key)?.ttl(ttl.unwrap_or(Ttl::Keep));
-        let pair = |(field, value): (&Field, &[u8])| (field.clone(), FieldValue::from(value));
-        write.set = fields.iter().map(pair).collect();
+        write.set =
+            fields.iter().map(|(field, value)| (field.clone(), FieldValue::from(value))).collect();
         Ok(write)
     }
 
@@ -248,7 +248,9 @@ pub struct RecordPick {
 impl RecordPick {
     /// Picks the first matching record under a prefix. Changes are added by the other methods.
     pub fn under(prefix: &str, filters: Vec<Where>) -> RecordPick {
-        let (prefix, set, clear) = (prefix.to_owned(), Vec::new(), Vec::new());
+        let prefix = prefix.to_owned();
+        let set = Vec::new();
+        let clear = Vec::new();
         RecordPick { prefix, filters, by: None, own: false, set, clear, ttl: Ttl::Keep }
     }
 
@@ -320,8 +322,8 @@ fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
     }
     let mut set: SmallVec<[&Field; 16]> = set.iter().map(|(field, _)| field).collect();
     set.sort_unstable();
-    let is_set = |field: &Field| set.binary_search(&field).is_ok();
-    set.windows(2).any(|pair| pair[0] == pair[1]) || clear.iter().any(is_set)
+    set.windows(2).any(|pair| pair[0] == pair[1])
+        || clear.iter().any(|field| set.binary_search(&field).is_ok())
 }
 
 /// The new value of a field.

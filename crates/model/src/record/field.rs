@@ -119,8 +119,10 @@ impl Fields {
     pub fn of<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Fields> {
-        let pair = |(name, value): (N, V)| Ok((Field::new(name)?, value.as_ref().to_vec()));
-        pairs.into_iter().map(pair).collect()
+        pairs
+            .into_iter()
+            .map(|(name, value)| Ok((Field::new(name)?, value.as_ref().to_vec())))
+            .collect()
     }
 
     /// Returns the value of a field.
@@ -172,14 +174,14 @@ impl Fields {
     /// Converts to an object with names as text ([`Field::to_text`]) and their values, as text where they are
     /// UTF-8.
     pub fn to_value(&self) -> Value {
-        let one = |(field, value): (&Field, &[u8])| (field.to_text(), Value::from_text(value));
-        Value::Object(self.iter().map(one).collect())
+        Value::Object(
+            self.iter().map(|(field, value)| (field.to_text(), Value::from_text(value))).collect(),
+        )
     }
 
     /// The approximate memory that the fields take, in bytes.
     pub fn weight_bytes(&self) -> usize {
-        let one = |(field, value): (&Field, &[u8])| field.as_bytes().len() + value.len() + 64;
-        self.iter().map(one).sum()
+        self.iter().map(|(field, value)| field.as_bytes().len() + value.len() + 64).sum()
     }
 
     /// Appends the encoded fields to `out`. Fails if they exceed the limits of a record.
@@ -205,7 +207,8 @@ impl Fields {
         let mut names: SmallVec<[&[u8]; 8]> = wanted.iter().map(Field::as_bytes).collect();
         names.sort_unstable();
         let mut names = names.into_iter().peekable();
-        let (mut fields, mut stored) = (Vec::new(), bytes::decode(bytes));
+        let mut fields = Vec::new();
+        let mut stored = bytes::decode(bytes);
         // Both lists are sorted, so one pass up to the last wanted field is enough.
         while names.peek().is_some()
             && let Some((name, value)) = stored.next().transpose()?

@@ -104,7 +104,8 @@ impl<'a> Decimal<'a> {
         }
         let zeros = whole.iter().take_while(|&&digit| digit == b'0').count();
         let kept = fraction.iter().rposition(|&digit| digit != b'0').map_or(0, |last| last + 1);
-        let (whole, fraction) = (&whole[zeros..], &fraction[..kept]);
+        let whole = &whole[zeros..];
+        let fraction = &fraction[..kept];
         let is_zero = whole.is_empty() && fraction.is_empty();
         Some(Decimal { negative: negative && !is_zero, whole, fraction })
     }

@@ -132,7 +132,8 @@ pub trait RecordStore: Send + Sync {
     /// Reads the value of one field.
     fn get_field<'a>(&'a self, key: &'a str, field: &'a str) -> Answering<'a, Option<Vec<u8>>> {
         Box::pin(async move {
-            let (key, wanted) = (Name::new(key)?, [Field::new(field)?]);
+            let key = Name::new(key)?;
+            let wanted = [Field::new(field)?];
             let record = self.get_some(&key, Some(&wanted)).await?;
             Ok(record.and_then(Record::only_value))
         })
@@ -229,7 +230,8 @@ async fn count_pages<S: RecordStore + ?Sized>(
     prefix: &str,
     filters: &[Where],
 ) -> Result<u64> {
-    let (mut count, mut after) = (0, None);
+    let mut count = 0;
+    let mut after = None;
     loop {
         let page = store.scan(prefix, filters, after.as_deref(), PAGE_DEFAULT).await?;
         count += page.records.len() as u64;

@@ -195,15 +195,17 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
     }
     *rest = tail;
     let which = u16::from_le_bytes([head[1], head[2]]);
-    let mut text = |bit: Option<u16>| match bit.is_none_or(|bit| which & bit != 0) {
-        true => take_text(rest).map(Some).ok_or_else(fail),
-        false => Ok(None),
+    let mut text = |bit: Option<u16>| {
+        if bit.is_none_or(|bit| which & bit != 0) {
+            take_text(rest).map(Some).ok_or_else(fail)
+        } else {
+            Ok(None)
+        }
     };
     let [event_id, event_type, key] = [text(None)?, text(None)?, text(None)?];
     let event_data = take_value(rest).ok_or_else(fail)?;
-    let mut text = |bit: u16| match which & bit != 0 {
-        true => take_text(rest).map(Some).ok_or_else(fail),
-        false => Ok(None),
+    let mut text = |bit: u16| {
+        if which & bit != 0 { take_text(rest).map(Some).ok_or_else(fail) } else { Ok(None) }
     };
     let now = Instant::of_us(stored);
     let step_id = text(STEP)?;
@@ -217,9 +219,8 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
     let caused_by_signal_id = text(SIGNAL)?;
     let parent_event_id = text(PARENT)?;
     let contract = text(CONTRACT)?;
-    let mut value = |bit: u16| match which & bit != 0 {
-        true => take_value(rest).map(Some).ok_or_else(fail),
-        false => Ok(None),
+    let mut value = |bit: u16| {
+        if which & bit != 0 { take_value(rest).map(Some).ok_or_else(fail) } else { Ok(None) }
     };
     let engine_run_ref = value(ENGINE_REF)?;
     let more = match value(MORE)? {
@@ -294,7 +295,8 @@ pub fn put_text(text: &str, out: &mut Vec<u8>) {
 
 /// The value of each byte as a lower-case hexadecimal digit; 0xff for other bytes.
 const WORTH: [u8; 256] = {
-    let (mut worth, mut value) = ([0xff; 256], 0);
+    let mut worth = [0xff; 256];
+    let mut value = 0;
     while value < 16 {
         worth[b"0123456789abcdef"[value] as usize] = value as u8;
         value += 1;
@@ -306,7 +308,8 @@ const WORTH: [u8; 256] = {
 fn take_digits(text: &[u8], bytes: &mut [u8]) -> bool {
     let mut all = 0;
     for (pair, byte) in text.chunks_exact(2).zip(bytes) {
-        let (high, low) = (WORTH[usize::from(pair[0])], WORTH[usize::from(pair[1])]);
+        let high = WORTH[usize::from(pair[0])];
+        let low = WORTH[usize::from(pair[1])];
         all |= high | low;
         *byte = high << 4 | low & 15;
     }
@@ -325,8 +328,7 @@ fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     }
     let mut bytes = [0; 16];
     let parts = [(0..8, 0..4), (9..13, 4..6), (14..18, 6..8), (19..23, 8..10), (24..36, 10..16)];
-    let part = |(from, to): (Range<usize>, Range<usize>)| take_digits(&text[from], &mut bytes[to]);
-    parts.into_iter().all(part).then_some(bytes)
+    parts.into_iter().all(|(from, to)| take_digits(&text[from], &mut bytes[to])).then_some(bytes)
 }
 
 /// Formats a UUID with hyphens.
@@ -482,7 +484,9 @@ mod tests {
     fn the_bytes_are_pinned() {
         let event = super::super::NewEvent::new("r", "StepStarted").step("a").plan("1").data("7");
         let id = "0199a1b2-c3d4-7e5f-8a6b-0123456789ab".to_owned();
-        let (mut bytes, mut again, now) = (Vec::new(), Vec::new(), Instant::of_us(0));
+        let mut bytes = Vec::new();
+        let mut again = Vec::new();
+        let now = Instant::of_us(0);
         event.encode(&id, "k", &now, &mut again).unwrap();
         event.stored(1, id, "k".into(), now.clone()).encode(&now, &mut bytes).unwrap();
         assert_eq!(bytes, again);

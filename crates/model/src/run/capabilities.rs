@@ -126,9 +126,10 @@ impl RunCapabilities {
         check_page(limit)?;
         let names = RunFilter::of(&filter.prefix);
         let needed = if *filter == names { Listings::Names } else { Listings::Filters };
-        match self.listing < needed {
-            true => Err(self.lacks("listing", "a list of these runs")),
-            false => Ok(()),
+        if self.listing < needed {
+            Err(self.lacks("listing", "a list of these runs"))
+        } else {
+            Ok(())
         }
     }
 }

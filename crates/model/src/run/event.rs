@@ -218,8 +218,10 @@ mod tests {
     #[test]
     fn the_fields_are_those_of_an_event() {
         let mut event = NewEvent::new("r", "T").step("s").attempt(1).plan("1").signal("u");
-        (event.engine_attempt_id, event.plan_id) = (Some("1".into()), Some("p".into()));
-        (event.adapter_version, event.parent_event_id) = (Some("a".into()), Some("e".into()));
+        event.engine_attempt_id = Some("1".into());
+        event.plan_id = Some("p".into());
+        event.adapter_version = Some("a".into());
+        event.parent_event_id = Some("e".into());
         event.engine_run_ref = Some(1.into());
         let event = event.stored(1, "e".into(), "k".into(), Instant::of_us(0));
         let Value::Object(fields) = crate::to_value(&event).unwrap() else { panic!("no object") };

@@ -70,7 +70,8 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Formats a timestamp. Every event needs one, and this is ten times as fast as the general formatter.
 fn written(ms: u64) -> String {
-    let (day, time) = (ms / DAY_MS, ms % DAY_MS);
+    let day = ms / DAY_MS;
+    let time = ms % DAY_MS;
     let (year, month, date) = civil(day);
     let [hour, minute, second] = [time / 3_600_000, time / 60_000 % 60, time / 1000 % 60];
     let mut text = *b"0000-00-00T00:00:00.000Z";
@@ -93,7 +94,8 @@ fn written(ms: u64) -> String {
 /// leap day comes last. 400 years have 146,097 days.
 fn civil(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
-    let (era, day) = (day / 146_097, day % 146_097);
+    let era = day / 146_097;
+    let day = day % 146_097;
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     // From March on, five consecutive months have 153 days.

@@ -63,8 +63,11 @@ impl NewEvent {
             let message = "events are a JSON array of objects, as [{\"eventType\":\"RunStarted\"}]";
             return Err(Error::new(Code::InvalidArgument, message));
         };
-        let one = |(place, event)| of_run(run, event).map_err(|error| error.at_position(place));
-        events.into_iter().enumerate().map(one).collect()
+        events
+            .into_iter()
+            .enumerate()
+            .map(|(place, event)| of_run(run, event).map_err(|error| error.at_position(place)))
+            .collect()
     }
 }
 

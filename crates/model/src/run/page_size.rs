@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn other_errors_are_told_at_once() {
-        let (mut size, mut count) = (PageSize::upto(8), 0);
+        let mut size = PageSize::upto(8);
+        let mut count = 0;
         let answer: Result<()> = size.ask(|_| {
             count += 1;
             Err(Error::new(Code::Closed, "it was closed"))

@@ -44,7 +44,8 @@ pub enum Judgement {
 /// assert_eq!((run.status, run.last_event_seq, run.is_inconsistent()), (RunStatus::Running, 3, true));
 /// ```
 pub fn reduce(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
-    let (step, attempt) = (event.step_id.as_deref(), event.logical_attempt_id.as_deref());
+    let step = event.step_id.as_deref();
+    let attempt = event.logical_attempt_id.as_deref();
     reduce_parts(run, event.run_seq, &event.event_type, step, attempt)
 }
 
@@ -261,7 +262,8 @@ mod tests {
         ]);
         assert!(judgements.iter().all(|one| *one == Judgement::Applied), "{judgements:?}");
         assert_eq!((run.status, run.last_event_seq), (RunStatus::Completed, 11));
-        let (first, second) = (&run.steps["a"].attempts[0], &run.steps["a"].attempts[1]);
+        let first = &run.steps["a"].attempts[0];
+        let second = &run.steps["a"].attempts[1];
         assert_eq!(
             (first.status, first.started_seq, first.ended_seq),
             (StepStatus::Failed, Some(3), Some(4))

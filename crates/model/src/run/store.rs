@@ -204,7 +204,9 @@ impl Folded {
 
 /// Folds the events up to `upto`, page by page.
 async fn fold<S: RunStore + ?Sized>(store: &S, run: &str, upto: u64) -> Result<Option<Folded>> {
-    let (mut folded, mut after, mut size) = (None, 0, PageSize::upto(PAGE_DEFAULT));
+    let mut folded = None;
+    let mut after = 0;
+    let mut size = PageSize::upto(PAGE_DEFAULT);
     loop {
         let page = size.fetch(store, run, after).await?;
         for event in page.iter().take_while(|event| event.run_seq <= upto) {
@@ -248,9 +250,13 @@ mod tests {
             run: &'a str,
             options: FetchOptions,
         ) -> Answering<'a, Vec<CanonicalEvent>> {
-            let wanted =
-                |event: &&CanonicalEvent| event.run_id == run && event.run_seq > options.after_seq;
-            let page = self.0.iter().filter(wanted).take(options.limit).cloned().collect();
+            let page = self
+                .0
+                .iter()
+                .filter(|event| event.run_id == run && event.run_seq > options.after_seq)
+                .take(options.limit)
+                .cloned()
+                .collect();
             Box::pin(std::future::ready(Ok(page)))
         }
 

@@ -333,8 +333,11 @@ impl SessionAnswer {
 impl SessionInfo {
     /// The approximate memory that the state takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
-        let capability =
-            |(name, value): &(String, String)| 2 * size_of::<String>() + name.len() + value.len();
-        size_of::<SessionInfo>() + self.capabilities.iter().map(capability).sum::<usize>()
+        size_of::<SessionInfo>()
+            + self
+                .capabilities
+                .iter()
+                .map(|(name, value)| 2 * size_of::<String>() + name.len() + value.len())
+                .sum::<usize>()
     }
 }

@@ -113,14 +113,16 @@ impl<R: Weighed> Ledger<R> {
         limits: KeptLimits,
     ) -> u64 {
         let mut mark = self.mark.max(lowest_pending);
-        let (mut count, mut total) = (self.kept.len() + 1, self.kept_bytes + bytes);
+        let mut count = self.kept.len() + 1;
+        let mut total = self.kept_bytes + bytes;
         let mut oldest = self.kept.iter();
         loop {
             let over = count > limits.count || total > limits.bytes;
             match oldest.next() {
                 Some((id, response)) if *id < mark || over && *id < request_id => {
                     mark = mark.max(id + 1);
-                    (count, total) = (count - 1, total - response.bytes());
+                    count -= 1;
+                    total -= response.bytes();
                 }
                 _ if over => return request_id + 1,
                 _ => return mark,
@@ -130,12 +132,16 @@ impl<R: Weighed> Ledger<R> {
 
     /// Returns the mark after evicting the oldest responses that exceed the limits.
     pub fn mark_within(&self, limits: KeptLimits) -> u64 {
-        let (mut mark, mut count, mut total) = (self.mark, self.kept.len(), self.kept_bytes);
+        let mut mark = self.mark;
+        let mut count = self.kept.len();
+        let mut total = self.kept_bytes;
         for (id, response) in &self.kept {
             if count <= limits.count && total <= limits.bytes {
                 break;
             }
-            (mark, count, total) = (id + 1, count - 1, total - response.bytes());
+            mark = id + 1;
+            count -= 1;
+            total -= response.bytes();
         }
         mark
     }

@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn whether_one_is_older_is_known_without_a_look_at_any() {
-        let (a, mut retries) = (Name::new("a").unwrap(), Retries::default());
+        let a = Name::new("a").unwrap();
+        let mut retries = Retries::default();
         for sent in 3..10_000 {
             retries.put(sent, &a, sent);
         }
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn only_the_strictly_older_are_retried() {
-        let (a, mut retries) = (Name::new("a").unwrap(), Retries::default());
+        let a = Name::new("a").unwrap();
+        let mut retries = Retries::default();
         retries.put(5, &a, 1);
         retries.put(7, &a, 2);
         assert!(!retries.any_before(5) && retries.any_before(6));

@@ -130,10 +130,7 @@ fn wrapped(value: &Value, levels: usize) -> Cow<'_, Value> {
                 (name.clone(), wrapped(item, levels - 1).into_owned())
             };
             let inner = Value::Object(fields.iter().map(field).collect());
-            match is_reserved(fields) {
-                true => Cow::Owned(object(OBJECT, inner)),
-                false => Cow::Owned(inner),
-            }
+            if is_reserved(fields) { Cow::Owned(object(OBJECT, inner)) } else { Cow::Owned(inner) }
         }
         plain => Cow::Borrowed(plain),
     }

@@ -16,7 +16,8 @@ pub(super) fn of_raw(fields: &BTreeMap<String, Value>) -> Option<Value> {
 
 /// Replaces each number that would lose its text with serde_json's raw-text object.
 pub(super) fn kept(text: &str) -> Cow<'_, str> {
-    let (mut out, mut done) = (String::new(), 0);
+    let mut out = String::new();
+    let mut done = 0;
     for place in tokens(text) {
         let token = &text[place.clone()];
         if is_number(token) && !survives(token) {
@@ -147,9 +148,10 @@ fn decimal(text: &str) -> Option<Decimal> {
     let exponent: i64 = exponent.unwrap_or("0").parse().ok()?;
     let exponent = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
     let digits = significant.trim_start_matches('0').to_owned();
-    match digits.is_empty() {
-        true => Some(Decimal { is_negative, digits, exponent: 0 }),
-        false => Some(Decimal { is_negative, digits, exponent: exponent.checked_add(dropped)? }),
+    if digits.is_empty() {
+        Some(Decimal { is_negative, digits, exponent: 0 })
+    } else {
+        Some(Decimal { is_negative, digits, exponent: exponent.checked_add(dropped)? })
     }
 }
 

@@ -104,8 +104,9 @@ fn key_text<E: de::Error>(key: Value) -> Result<String, E> {
 }
 
 fn int<E: de::Error>(n: impl TryInto<i64> + fmt::Display + Copy) -> Result<Value, E> {
-    let too_big = |_| E::custom(format_args!("the integer {n} does not fit an i64"));
-    n.try_into().map(Value::Int).map_err(too_big)
+    n.try_into()
+        .map(Value::Int)
+        .map_err(|_| E::custom(format_args!("the integer {n} does not fit an i64")))
 }
 
 impl<'de> Visitor<'de> for Builder {

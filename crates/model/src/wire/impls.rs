@@ -41,7 +41,9 @@ struct Told<'e> {
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let keys = self.keys().iter().map(String::as_str).collect();
-        let (code, message, position) = (self.code().name(), self.message(), self.position());
+        let code = self.code().name();
+        let message = self.message();
+        let position = self.position();
         Told { code, message, position, keys }.serialize(to)
     }
 }

@@ -18,7 +18,10 @@ fn k() -> Name {
 /// version.
 fn commands() -> Vec<(Command, &'static str)> {
     let null = || Value::Null;
-    let (name, from, into, to) = (k(), k(), k(), k());
+    let name = k();
+    let from = k();
+    let into = k();
+    let to = k();
     let set = |only| StringCommand::Set { name: k(), value: Value::Int(1), only, ttl: Ttl::Keep };
     let expire = |only| StringCommand::Expire { name: k(), ttl: Ttl::Millis(5), only };
     let pairs = vec![(k(), null())];
@@ -95,7 +98,8 @@ fn field(name: &str) -> Field {
 
 /// The commands on records and hashes, likewise.
 fn commands_on_records() -> Vec<(Command, &'static str)> {
-    let (v, nine) = (|| b"v".to_vec(), || b"9".to_vec());
+    let v = || b"v".to_vec();
+    let nine = || b"9".to_vec();
     let write = RecordWrite {
         key: k(),
         when: vec![

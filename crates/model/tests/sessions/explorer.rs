@@ -99,12 +99,17 @@ pub fn explore(look: Look, programs: u32, steps: usize) -> Result<BTreeMap<Strin
 
 /// The log entries of a program, with their timestamps.
 pub fn log(limits: Limits, steps: &[Step]) -> Vec<(u64, Input)> {
-    let (mut machine, mut clients) = (machine(limits), Clients::default());
-    let (mut now, mut log) = (1_000_000_u64, Vec::new());
+    let mut machine = machine(limits);
+    let mut clients = Clients::default();
+    let mut now = 1_000_000_u64;
+    let mut log = Vec::new();
     for step in steps {
         now += step.after_us;
-        let last = |who: usize| machine.info(&name(NAMES[who])).map_or(0, |info| info.last_sent);
-        let Some(input) = clients.input(&step.act, now, last) else { continue };
+        let Some(input) = clients.input(&step.act, now, |who| {
+            machine.info(&name(NAMES[who])).map_or(0, |info| info.last_sent)
+        }) else {
+            continue;
+        };
         machine.apply(now, &input);
         log.push((now, input));
     }
@@ -132,7 +137,8 @@ struct Run {
 
 fn run(look: Look, met: &Met, limits: Limits, steps: &[Step]) -> Checked {
     let (machine, twin) = (machine(limits), self::machine(limits));
-    let (oracle, clients) = (Oracle::new(limits), Clients::default());
+    let oracle = Oracle::new(limits);
+    let clients = Clients::default();
     let met = Rc::clone(met);
     let mut run = Run { look, met, machine, twin, oracle, clients, now: 1_000_000 };
     for (index, step) in steps.iter().enumerate() {
@@ -150,8 +156,10 @@ impl Run {
             _ => {}
         }
         let oracle = &self.oracle;
-        let last_letter = |who: usize| oracle.sessions.get(NAMES[who]).map_or(0, |s| s.last);
-        if let Some(input) = self.clients.input(&step.act, self.now, last_letter) {
+        if let Some(input) = self
+            .clients
+            .input(&step.act, self.now, |who| oracle.sessions.get(NAMES[who]).map_or(0, |s| s.last))
+        {
             self.apply(&input)?;
         }
         if self.look == Look::Everything {
@@ -199,7 +207,8 @@ impl Run {
     }
 
     fn compare(&self) -> Checked {
-        let (machine, oracle) = (&self.machine, &self.oracle);
+        let machine = &self.machine;
+        let oracle = &self.oracle;
         let clock = oracle.clock;
         same("the clock", &machine.clock(), &clock)?;
         for who in NAMES {
@@ -217,7 +226,8 @@ impl Run {
     }
 
     fn compare_state(&self) -> Checked {
-        let (state, data) = (self.machine.state(), &self.oracle.data);
+        let state = self.machine.state();
+        let data = &self.oracle.data;
         let counts: BTreeMap<_, _> = COUNTS.iter(&state).map(Result::unwrap).collect();
         let visits: BTreeMap<_, _> = VISITS.iter(&state).map(Result::unwrap).collect();
         same("the counts", &counts, &data.counts)?;
@@ -226,7 +236,8 @@ impl Run {
     }
 
     fn compare_numbers(&self) -> Checked {
-        let (usage, sessions) = (self.machine.usage(), &self.oracle.sessions);
+        let usage = self.machine.usage();
+        let sessions = &self.oracle.sessions;
         let sum =
             |of: fn(&crate::oracle::Session) -> usize| sessions.values().map(of).sum::<usize>();
         same("the sessions", &usage.sessions, &sessions.len())?;
@@ -263,7 +274,8 @@ impl Run {
         self.meet("evicted", counters.evicted);
         self.meet("hooks_failed", counters.hooks_failed);
         if self.look == Look::Everything {
-            let (machine, twin) = (self.machine.hash(), self.twin.hash());
+            let machine = self.machine.hash();
+            let twin = self.twin.hash();
             same("the hash of the one that was restored", &machine, &twin)?;
         }
         for (who, session) in self.oracle.sessions.clone() {
@@ -271,7 +283,8 @@ impl Run {
             for id in next.saturating_sub(60).max(1)..next + 2 {
                 let epoch = [0, session.opened, session.opened + 1][id as usize % 3];
                 let request = SessionRequest::new(name(&who), id, 0).in_epoch(epoch);
-                let (machine, oracle) = (&mut self.machine, &mut self.oracle);
+                let machine = &mut self.machine;
+                let oracle = &mut self.oracle;
                 let input = Input::Request { request, command: vec![0xff] };
                 let output = machine.apply(self.now, &input);
                 let bytes = match output.response().map(|response| &response.reply) {
@@ -287,9 +300,10 @@ impl Run {
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> Checked {
-    match got == expected {
-        true => Ok(()),
-        false => Err(format!("{what}: got {got:?}, expected {expected:?}")),
+    if got == expected {
+        Ok(())
+    } else {
+        Err(format!("{what}: got {got:?}, expected {expected:?}"))
     }
 }
 

@@ -111,8 +111,10 @@ impl Clients {
         let session = |who: usize| name(NAMES[who]);
         Some(match act.clone() {
             Act::Open { who, lease_ms, about } => {
-                let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-                let capabilities = about.map(text).into_iter().collect();
+                let capabilities = about
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into_iter()
+                    .collect();
                 Input::Open { session: session(who), lease_ms: Some(lease_ms), capabilities }
             }
             Act::New { who, skip, pending, what } => {
@@ -186,7 +188,8 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 }
 
 fn what() -> impl Strategy<Value = What> {
-    let (key, n) = (0..3_u8, -5..50_i64);
+    let key = 0..3_u8;
+    let n = -5..50_i64;
     prop_oneof![
         4 => (key.clone(), n.clone()).prop_map(|(key, n)| What::Add { key, n }),
         1 => (key.clone(), n.clone()).prop_map(|(key, n)| What::Refuse { key, n }),

@@ -113,8 +113,8 @@ impl UserStateMachine for Sample {
                 })
             }
             What::Tell { to, times } => {
-                let (to, mut outcome) =
-                    (name(NAMES[usize::from(to)]), Outcome::new(Said::Number(0)));
+                let to = name(NAMES[usize::from(to)]);
+                let mut outcome = Outcome::new(Said::Number(0));
                 for _ in 0..times {
                     outcome = outcome.send(&to, add(state, 200, 1)?);
                 }

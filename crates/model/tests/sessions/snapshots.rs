@@ -113,7 +113,9 @@ fn blocks_that_are_left_out_doubled_or_swapped_are_refused() {
     let ends = block_ends(&bytes);
     assert!(ends.len() > 5, "there are several blocks: {ends:?}");
     restore(&bytes).unwrap();
-    let (first, second, third) = (ends[1], ends[2], ends[3]);
+    let first = ends[1];
+    let second = ends[2];
+    let third = ends[3];
     let without = [&bytes[..first], &bytes[second..]].concat();
     let doubled = [&bytes[..second], &bytes[first..]].concat();
     let swapped =
@@ -135,7 +137,8 @@ fn block_ends(bytes: &[u8]) -> Vec<usize> {
 /// Recomputes all checksums and the final hash, as a deliberate forger would.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let ends = block_ends(&bytes);
-    let (last, end) = (ends[ends.len() - 2], ends[ends.len() - 1]);
+    let last = ends[ends.len() - 2];
+    let end = ends[ends.len() - 1];
     let mut seal = |from: usize, to: usize| {
         let head = crc32c::crc32c(&bytes[from..from + 5]);
         let checksum = crc32c::crc32c_append(head, &bytes[from + 9..to]);

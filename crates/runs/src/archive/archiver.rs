@@ -41,7 +41,9 @@ struct Shared {
 impl Archiver {
     /// Starts the thread: a round now, then one every [`every_ms`](super::ArchiveSettings::every_ms).
     pub fn start(archive: &Archive) -> Result<Archiver> {
-        let (stopped, stop, figures) = (Mutex::new(false), Condvar::new(), Mutex::default());
+        let stopped = Mutex::new(false);
+        let stop = Condvar::new();
+        let figures = Mutex::default();
         let shared = Arc::new(Shared { archive: archive.clone(), stopped, stop, figures });
         let own = shared.clone();
         let thread = worker::spawn("mainstay-archive", move || while own.round() {})?;
@@ -106,7 +108,8 @@ impl Shared {
 
     fn note(&self, error: Option<Error>) {
         let mut figures = self.figures.lock();
-        (figures.rounds, figures.current) = (figures.rounds + 1, None);
+        figures.rounds += 1;
+        figures.current = None;
         if let Some(error) = error {
             figures.errors += 1;
             figures.last_error = Some(error.to_string());

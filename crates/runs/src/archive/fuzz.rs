@@ -57,7 +57,9 @@ fn whole(text: &str) {
 }
 
 fn named(location: Path) {
-    let (last_modified, e_tag, version) = (Default::default(), None, None);
+    let last_modified = Default::default();
+    let e_tag = None;
+    let version = None;
     let meta = ObjectMeta { location, last_modified, size: 3, e_tag, version };
     let Some((run, is_known)) = name::read(&meta) else { return };
     if is_known {
@@ -101,7 +103,8 @@ mod tests {
         fs::create_dir_all(seeds("archive")).unwrap();
         let write =
             |name: &str, bytes: &[u8]| fs::write(seeds("archive").join(name), bytes).unwrap();
-        let (db, directory) = (Database::memory().unwrap(), tempfile::tempdir().unwrap());
+        let db = Database::memory().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let metadata = Value::from_json(r#"{"n":1,"b":{"$bytes":"/w=="}}"#).unwrap();
         db.runs().bootstrap("order-7", metadata.clone(), vec![]).unwrap();
         db.runs().append(NewEvent::new("order-7", "RunStarted").plan("1").value(metadata)).unwrap();

@@ -38,7 +38,8 @@ impl Archive {
     pub fn import(&self, archived: &ArchivedRun) -> Result<Imported> {
         let path = path_of(archived)?;
         let (head, contents) = self.wait(self.read(&path, &mut |_| Ok(())))?;
-        let (runs, run) = (self.branch()?.runs(), head.run_id.as_str());
+        let runs = self.branch()?.runs();
+        let run = head.run_id.as_str();
         if runs.get(run)?.is_some() {
             check(&runs, run, &contents)?;
             return Ok(Imported { written: 0, contents });

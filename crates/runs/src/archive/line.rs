@@ -100,17 +100,20 @@ pub(super) fn event(mut event: CanonicalEvent) -> Result<String> {
             values.entry(name).or_insert(value);
         }
     }
-    let text = |(name, value): (String, Value)| Ok((name, raw(value.to_json())?));
-    let fields: Fields = values.into_iter().map(text).collect::<Result<_>>()?;
+    let fields: Fields = values
+        .into_iter()
+        .map(|(name, value)| Ok((name, raw(value.to_json())?)))
+        .collect::<Result<_>>()?;
     plain(&fields)
 }
 
 /// Parses an event's line.
 pub(super) fn read_event(line: &str) -> Result<CanonicalEvent> {
     let fields: Fields = read(line)?;
-    let value =
-        |(name, text): (String, Box<RawValue>)| Ok((name, Value::from_json_exact(text.get())?));
-    let fields = fields.into_iter().map(value).collect::<Result<_>>()?;
+    let fields = fields
+        .into_iter()
+        .map(|(name, text)| Ok((name, Value::from_json_exact(text.get())?)))
+        .collect::<Result<_>>()?;
     let event: CanonicalEvent = from_value(Value::Object(fields))?;
     event.check_version()?;
     Ok(event)

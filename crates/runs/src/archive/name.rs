@@ -67,11 +67,14 @@ pub(super) fn read(meta: &ObjectMeta) -> Option<(ArchivedRun, bool)> {
     let [.., year, month, day, file] = &parts[..] else { return None };
     let day = format!("{}-{}-{}", year.as_ref(), month.as_ref(), day.as_ref());
     let mut name = file.as_ref().splitn(4, '.');
-    let (run, seq, _hash) = (name.next()?, name.next()?, name.next()?);
+    let run = name.next()?;
+    let seq = name.next()?;
+    let _hash = name.next()?;
     if name.next()? != END {
         return None;
     }
-    let (last_event_seq, path) = (seq.parse().ok()?, meta.location.to_string());
+    let last_event_seq = seq.parse().ok()?;
+    let path = meta.location.to_string();
     let readable = unescaped(run);
     let is_known = readable.is_some();
     let run_id = readable.unwrap_or_default();
@@ -93,14 +96,16 @@ fn escaped(text: &str) -> String {
             _ => drop(write!(name, "={byte:02X}")),
         }
     }
-    match name.len() <= READABLE_LIMIT_BYTES {
-        true => name,
-        false => format!("{HASHED}{}", hex(&Sha256::digest(text))),
+    if name.len() <= READABLE_LIMIT_BYTES {
+        name
+    } else {
+        format!("{HASHED}{}", hex(&Sha256::digest(text)))
     }
 }
 
 fn unescaped(name: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), name.as_bytes());
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
         if first != b'=' {
             (rest, _) = (behind, bytes.push(first));

@@ -156,9 +156,10 @@ impl Lines<'_> {
         if !self.show(show)? {
             return Ok(());
         }
-        match self.unpacker.get_ref().is_empty() {
-            true => Ok(()),
-            false => Err(damaged(self.path, &"its last line does not end")),
+        if self.unpacker.get_ref().is_empty() {
+            Ok(())
+        } else {
+            Err(damaged(self.path, &"its last line does not end"))
         }
     }
 }
@@ -210,7 +211,8 @@ impl Reading<'_> {
         // Return the recomputed totals. A file of an earlier version has another snapshot hash than the
         // restored run.
         let Foot { count, sha256, snapshot_hash } = sum.foot();
-        let (run_id, status) = (head.run_id.clone(), head.status);
+        let run_id = head.run_id.clone();
+        let status = head.status;
         Ok((head, Contents { run_id, status, count, sha256, snapshot_hash }))
     }
 
@@ -226,7 +228,8 @@ impl Reading<'_> {
 /// Reads the bytes of a file, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
-    let (path, visit) = (&Path::default(), &mut |_| Ok(()));
+    let path = &Path::default();
+    let visit = &mut |_| Ok(());
     let mut reading = Reading { path, visit, head: None, held: None };
     let mut show = |line: &str| reading.line(line).map(|()| true);
     let mut lines = Lines { path, unpacker: GzDecoder::new(Vec::new()) };
@@ -241,7 +244,8 @@ pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
 /// Completes the lines of a file with their last line, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(super) fn read_lines(text: &str) -> Result<(String, Contents)> {
-    let (path, visit) = (&Path::default(), &mut |_| Ok(()));
+    let path = &Path::default();
+    let visit = &mut |_| Ok(());
     let mut reading = Reading { path, visit, head: None, held: None };
     for line in text.split_inclusive('\n') {
         reading.line(line)?;

@@ -27,7 +27,8 @@ impl Archive {
         let head = Head::of(&self.0.settings.branch, info)?;
         let sum = Sum::of(&head, Events::of(view, &info.run_id))?;
         check_projection(view, info, &sum)?;
-        let (foot, day) = (sum.foot(), name::day(sum.last_stored.unwrap_or(info.created)));
+        let foot = sum.foot();
+        let day = name::day(sum.last_stored.unwrap_or(info.created));
         let folder = name::folder(&self.0.settings, Some(&day));
         let path = name::file(&folder, &info.run_id, info.last_event_seq, &foot.sha256);
         // A round that crashed after the write left a valid file. An invalid file is written again.
@@ -40,7 +41,8 @@ impl Archive {
         };
         let meta = self.0.store.objects.head(&path).await;
         let size_bytes = meta.map_err(|error| failed("found", &path, &error))?.size;
-        let (run_id, path) = (info.run_id.clone(), path.to_string());
+        let run_id = info.run_id.clone();
+        let path = path.to_string();
         let last_event_seq = info.last_event_seq;
         Ok((ArchivedRun { day, run_id, last_event_seq, path, size_bytes }, contents))
     }
@@ -79,9 +81,10 @@ impl Archive {
         let mut events = Events::of(view, &info.run_id);
         let mut check = |event: CanonicalEvent| {
             let seq = event.run_seq;
-            match events.next().transpose()? == Some(event) {
-                true => Ok(()),
-                false => Err(damaged(path, &format!("event {seq} is not what the database has"))),
+            if events.next().transpose()? == Some(event) {
+                Ok(())
+            } else {
+                Err(damaged(path, &format!("event {seq} is not what the database has")))
             }
         };
         let (head, contents) = self.read(path, &mut check).await?;

@@ -35,8 +35,7 @@ impl RelayFigures {
         self.dead += taken.dead;
         self.fenced += taken.fenced;
         self.outbox = taken.state;
-        let waits = |due: &u64| *due <= taken.now;
-        let due = taken.state.oldest_due.filter(waits);
+        let due = taken.state.oldest_due.filter(|due| *due <= taken.now);
         self.oldest_pending_us = due.map(|due| taken.now - due);
     }
 

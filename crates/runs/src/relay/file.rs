@@ -80,7 +80,8 @@ impl Inside {
         self.mend().map_err(|error| failed("mended", &self.path, &error))?;
         self.is_torn = true;
         self.file.write_all(line).map_err(|error| failed("written", &self.path, &error))?;
-        (self.end, self.is_torn) = (self.end + line.len() as u64, false);
+        self.end += line.len() as u64;
+        self.is_torn = false;
         Ok(())
     }
 

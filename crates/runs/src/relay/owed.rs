@@ -52,7 +52,8 @@ impl Owed {
 
     /// Builds the transaction that settles the batch, claims up to `batch` messages and reads the counts.
     pub fn transaction(&self, settings: &RelaySettings, batch: Option<usize>) -> Transaction {
-        let (mut transaction, token) = (Transaction::on(&settings.branch), Some(self.token));
+        let mut transaction = Transaction::on(&settings.branch);
+        let token = Some(self.token);
         // One command per message, each allowed to fail: a fenced message must not affect the others.
         for id in &self.delivered {
             transaction = transaction.attempt(OutboxCommand::ack(vec![*id], token));

@@ -13,7 +13,8 @@ pub struct RelayThread {
 
 impl RelayThread {
     pub(super) fn start(relay: &Relay) -> Result<RelayThread> {
-        let (own, runtime) = (relay.clone(), worker::runtime()?);
+        let own = relay.clone();
+        let runtime = worker::runtime()?;
         let thread = worker::spawn("mainstay-relay", move || runtime.block_on(own.run()))?;
         Ok(RelayThread { relay: relay.clone(), thread: Some(thread) })
     }

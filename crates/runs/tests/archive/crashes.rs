@@ -84,8 +84,8 @@ fn a_run_that_changes_meanwhile_stays() {
     let world = world();
     world.ended("r");
     let runs = world.runs();
-    let append = move || drop(runs.append(NewEvent::new("r", "Late").plan("1")).unwrap());
-    *world.store.before_put.lock() = Some(Box::new(append));
+    *world.store.before_put.lock() =
+        Some(Box::new(move || drop(runs.append(NewEvent::new("r", "Late").plan("1")).unwrap())));
     assert_eq!(world.archive.archive("r").unwrap(), Outcome::Changed);
     assert_eq!(world.runs().fetch("r", 0, 9).unwrap().len(), 3, "with what came meanwhile");
     *world.store.before_put.lock() = None;

@@ -102,7 +102,8 @@ fn two_lives_of_a_run_have_two_files() {
 
 #[test]
 fn a_directory_holds_gzip_that_anybody_reads() {
-    let (db, directory) = (Database::memory().unwrap(), tempfile::tempdir().unwrap());
+    let db = Database::memory().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let store = StoreSettings::Directory { path: directory.path().join("made/here") };
     let settings = ArchiveSettings { older_than_ms: 0, ..ArchiveSettings::default() };
     let archive = Archive::open(&db, &store, settings).unwrap();

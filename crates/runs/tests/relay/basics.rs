@@ -15,7 +15,8 @@ fn subjects(transport: &MemoryTransport) -> Vec<String> {
 
 #[test]
 fn a_message_that_fails_waits_longer_each_time_and_holds_up_its_run_alone() {
-    let (world, transport) = (World::new(), MemoryTransport::new());
+    let world = World::new();
+    let transport = MemoryTransport::new();
     let relay = world.relay(transport.clone(), settings());
     for (subject, run) in
         [("bad", Some("r")), ("behind", Some("r")), ("other", Some("s")), ("free", None)]
@@ -50,7 +51,8 @@ fn a_message_that_fails_waits_longer_each_time_and_holds_up_its_run_alone() {
 
 #[test]
 fn figures_say_how_long_the_oldest_message_waits() {
-    let (world, transport) = (World::new(), MemoryTransport::new());
+    let world = World::new();
+    let transport = MemoryTransport::new();
     let relay = world.relay(transport, RelaySettings { batch: 1, ..settings() });
     for subject in ["a", "b"] {
         world.put(subject, None);
@@ -78,7 +80,8 @@ fn another_branch_has_an_outbox_of_its_own() {
 
 #[test]
 fn a_branch_that_is_not_served_is_not_relayed() {
-    let (world, transport) = (World::new(), MemoryTransport::new());
+    let world = World::new();
+    let transport = MemoryTransport::new();
     world.db.fork("b", "main", mainstay::At::Latest).unwrap();
     world.db.branch("b").unwrap().outbox().put("own", "", None).unwrap();
     let of_b = RelaySettings { branch: "b".to_owned(), ..settings() };
@@ -129,9 +132,10 @@ impl Transport for Moody {
         *asked += 1;
         let fails = *asked == 1;
         Box::pin(async move {
-            match fails {
-                true => Err(mainstay::Error::new(mainstay::Code::DiskFull, "no room to stay")),
-                false => Ok(()),
+            if fails {
+                Err(mainstay::Error::new(mainstay::Code::DiskFull, "no room to stay"))
+            } else {
+                Ok(())
             }
         })
     }
@@ -173,7 +177,8 @@ impl Transport for Slow {
 fn a_relay_whose_lease_is_over_leaves_the_lease_of_the_next_one_alone() {
     let world = World::new();
     world.put("a", None);
-    let (db, clock) = (world.db.clone(), world.clock.clone());
+    let db = world.db.clone();
+    let clock = world.clock.clone();
     let relay = world.relay(Arc::new(Slow(World { clock, db })), settings());
     assert_eq!(now(relay.round()).unwrap(), 1);
     assert_eq!(world.pending(), 1, "whoever has it now says what becomes of it");

@@ -106,7 +106,8 @@ impl Program {
             ..RelaySettings::default()
         };
         let relays = (0..3).map(|_| world.relay(chaos.clone(), settings.clone())).collect();
-        let (put, dead) = (BTreeSet::new(), BTreeSet::new());
+        let put = BTreeSet::new();
+        let dead = BTreeSet::new();
         Program { world, chaos, relays, late: Vec::new(), put, dead }
     }
 

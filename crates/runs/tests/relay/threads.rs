@@ -28,7 +28,8 @@ pub fn first_of_runs(messages: &[Message]) -> BTreeMap<String, Vec<u64>> {
 
 #[test]
 fn a_message_is_heard_of_at_once() {
-    let (db, transport) = (Database::memory().unwrap(), MemoryTransport::new());
+    let db = Database::memory().unwrap();
+    let transport = MemoryTransport::new();
     let relay = Relay::new(&db, transport.clone(), slow()).unwrap().start().unwrap();
     for count in 1..=50 {
         db.outbox().put("s", "", None).unwrap();
@@ -44,7 +45,8 @@ fn a_message_is_heard_of_at_once() {
 
 #[test]
 fn what_is_due_later_is_delivered_then() {
-    let (db, transport) = (Database::memory().unwrap(), MemoryTransport::new());
+    let db = Database::memory().unwrap();
+    let transport = MemoryTransport::new();
     transport.refuse(|message| message.tries < 4);
     let relay = Relay::new(&db, transport.clone(), slow()).unwrap().start().unwrap();
     db.outbox().put("s", "", None).unwrap();
@@ -54,14 +56,16 @@ fn what_is_due_later_is_delivered_then() {
 
 #[test]
 fn several_relays_keep_the_order_of_each_run() {
-    let (db, transport) = (Database::memory().unwrap(), MemoryTransport::new());
+    let db = Database::memory().unwrap();
+    let transport = MemoryTransport::new();
     let mut chance = 7_u64;
     transport.refuse(move |_| {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (chance >> 33).is_multiple_of(10)
     });
-    let start = |_| Relay::new(&db, transport.clone(), slow()).unwrap().start().unwrap();
-    let relays: Vec<_> = (0..4).map(start).collect();
+    let relays: Vec<_> = (0..4)
+        .map(|_| Relay::new(&db, transport.clone(), slow()).unwrap().start().unwrap())
+        .collect();
     for n in 0..400 {
         db.outbox().put("s", "", Some(&format!("run {}", n % 16))).unwrap();
     }
@@ -75,7 +79,8 @@ fn several_relays_keep_the_order_of_each_run() {
 
 #[test]
 fn a_closed_database_ends_it() {
-    let (db, transport) = (Database::memory().unwrap(), MemoryTransport::new());
+    let db = Database::memory().unwrap();
+    let transport = MemoryTransport::new();
     let relay = Relay::new(&db, transport, slow()).unwrap().start().unwrap();
     db.close().unwrap();
     assert_eq!(relay.stop().delivered, 0);

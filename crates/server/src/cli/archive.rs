@@ -111,7 +111,8 @@ fn due(run: &RunInfo) -> Row {
 
 /// Archives all due runs. A run that fails is skipped, and the last error is reported at the end.
 fn archive_all(session: &mut Session, archive: &archive::Archive) -> Result<()> {
-    let (mut failed, mut why) = (0_u64, None);
+    let mut failed = 0_u64;
+    let mut why = None;
     archive.each_due(&mut |run| {
         match archive.archive(&run.run_id) {
             Ok(Outcome::Archived { run, events }) => session.printer.row(archived(&run, events)),
@@ -143,7 +144,8 @@ fn archived(run: &ArchivedRun, events: u64) -> Row {
 impl Archived {
     /// Lists the contents of the archive. This needs no database.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let (nothing, store) = (Database::memory()?, existing(&self.archive)?);
+        let nothing = Database::memory()?;
+        let store = existing(&self.archive)?;
         let archive = archive::Archive::open(&nothing, &store, settings(&self.on, session))?;
         for run in archive.list(self.day.as_deref())? {
             let mut row = vec![("day".into(), Field::text(&run.day))];

@@ -109,7 +109,8 @@ impl Merge {
             Strategy::Theirs => "THEIRS",
             Strategy::Ours => "OURS",
         };
-        let (from, into) = (&self.from, &self.into);
+        let from = &self.from;
+        let into = &self.into;
         let call = Call::new("BRANCH.MERGE").word(from).word(into).word(strategy);
         let reply = session.store()?.call(call.words());
         let reply =
@@ -157,8 +158,9 @@ fn info(session: &mut Session, name: &str) -> Result<()> {
 
 fn delete(session: &mut Session, name: &str) -> Result<()> {
     let reply = session.store()?.call(Call::new("BRANCH.DELETE").word(name).words())?;
-    let missing = || format!("there is no branch {name}: `mainstay branch list` lists them");
-    session.show(Shape::Did("deleted"), named(name), reply, missing)
+    session.show(Shape::Did("deleted"), named(name), reply, || {
+        format!("there is no branch {name}: `mainstay branch list` lists them")
+    })
 }
 
 /// Compares two branches, and replaces `a` and `b` by the names of the branches.

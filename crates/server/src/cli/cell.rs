@@ -89,12 +89,12 @@ pub struct Cas {
 struct Expected(Option<u64>);
 
 fn expected(text: &str) -> std::result::Result<Expected, String> {
-    match text.eq_ignore_ascii_case("nil") {
-        true => Ok(Expected(None)),
-        false => text
-            .parse()
+    if text.eq_ignore_ascii_case("nil") {
+        Ok(Expected(None))
+    } else {
+        text.parse()
             .map(|counter| Expected(Some(counter)))
-            .map_err(|_| "write the counter that `cell getv` shows, or nil".to_owned()),
+            .map_err(|_| "write the counter that `cell getv` shows, or nil".to_owned())
     }
 }
 
@@ -232,13 +232,14 @@ impl Incr {
     }
 
     fn hint(&self, failure: Failure) -> Failure {
-        match failure.to_string().ends_with(", not a number") {
-            true => failure.hint(&format!(
+        if failure.to_string().ends_with(", not a number") {
+            failure.hint(&format!(
                 "`cell set {} NUMBER --json` stores a number; INCR of the repl and of Redis clients \
                  counts texts",
                 self.name
-            )),
-            false => failure,
+            ))
+        } else {
+            failure
         }
     }
 }
@@ -258,7 +259,8 @@ impl History {
 
 impl List {
     fn run(self, session: &mut Session) -> Result<()> {
-        let (prefix, on) = (Some(self.prefix).filter(|prefix| !prefix.is_empty()), self.on);
+        let prefix = Some(self.prefix).filter(|prefix| !prefix.is_empty());
+        let on = self.on;
         Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
             let call = Call::new("CELL.LIST").option("PREFIX", prefix.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));

@@ -158,7 +158,8 @@ fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
 /// Wraps checkpoint storage so that a progress bar counts its reads and writes, up to `total` bytes if that
 /// is known.
 fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
-    let (bar, done) = (Bar::of_bytes(what), AtomicU64::new(0));
+    let bar = Bar::of_bytes(what);
+    let done = AtomicU64::new(0);
     shelf.watched(move |bytes| {
         let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         bar.show(Progress {
@@ -243,8 +244,12 @@ impl Which {
         let checkpoints = self.shelf.of_job(&self.job)?;
         let all = checkpoints.list()?;
         let id = self.checkpoint.or(all.last().copied()).filter(|id| all.contains(id));
-        let missing = || Failure::not_held(format!("job {} has no such checkpoint", self.job));
-        Ok((checkpoints, id.ok_or_else(missing)?))
+        Ok((
+            checkpoints,
+            id.ok_or_else(|| {
+                Failure::not_held(format!("job {} has no such checkpoint", self.job))
+            })?,
+        ))
     }
 
     fn verify(&self, session: &mut Session) -> Result<()> {

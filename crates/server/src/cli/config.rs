@@ -87,7 +87,8 @@ fn sources(given: ServeArgs) -> Result<Sources> {
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| Failure::error(format!("--set wants TABLE.KEY=VALUE, not `{pair}`")))?;
-        let (key, value) = (key.trim(), value.trim());
+        let key = key.trim();
+        let value = value.trim();
         flags.push((format!("--set {key}"), key.to_owned(), value.to_owned()));
     }
     Ok(Sources { file: config, flags, ..Sources::here() })

@@ -82,9 +82,11 @@ fn read(reply: resp::Reply) -> Reply {
         resp::Reply::Map(pairs) => {
             Reply::Map(pairs.into_iter().map(|(key, value)| (read(key), read(value))).collect())
         }
-        resp::Reply::Pairs(pairs) => {
-            let pair = |(key, value)| Reply::Array(vec![read(key), read(value)]);
-            Reply::Array(pairs.into_iter().map(pair).collect())
-        }
+        resp::Reply::Pairs(pairs) => Reply::Array(
+            pairs
+                .into_iter()
+                .map(|(key, value)| Reply::Array(vec![read(key), read(value)]))
+                .collect(),
+        ),
     }
 }

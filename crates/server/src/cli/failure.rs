@@ -37,10 +37,7 @@ impl Failure {
     /// A failure from an error reply, whose first word is the kind.
     pub fn refused(line: &str) -> Failure {
         let kind = line.split(' ').next().unwrap_or_default();
-        match ABOUT_STATE.contains(&kind) {
-            true => Failure::not_held(line),
-            false => Failure::error(line),
-        }
+        if ABOUT_STATE.contains(&kind) { Failure::not_held(line) } else { Failure::error(line) }
     }
 
     /// Appends advice to the message.

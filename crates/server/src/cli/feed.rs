@@ -36,9 +36,10 @@ impl Feed {
     /// Shows page after page; with `--follow` also new changes. In the repl, Ctrl-C ends the feed and not the
     /// repl.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        match self.follow && session.interactive {
-            true => interrupt::until(|told| self.pages(session, || told.load(Ordering::Relaxed))),
-            false => self.pages(session, || false),
+        if self.follow && session.interactive {
+            interrupt::until(|told| self.pages(session, || told.load(Ordering::Relaxed)))
+        } else {
+            self.pages(session, || false)
         }
     }
 

@@ -283,8 +283,9 @@ impl Which {
 
     fn bytes(&self, session: &mut Session, command: &str, lack: &str) -> Result<()> {
         let reply = read(session, &self.on, self.call(command))?;
-        let missing = || format!("the job {}/{} is not there or {lack}", self.task_type, self.id);
-        session.show(Shape::One("value"), self.row(), reply, missing)
+        session.show(Shape::One("value"), self.row(), reply, || {
+            format!("the job {}/{} is not there or {lack}", self.task_type, self.id)
+        })
     }
 }
 
@@ -415,7 +416,9 @@ fn moment(name: &str, value: Value) -> Field {
 
 impl List {
     fn run(self, session: &mut Session) -> Result<()> {
-        let (of, state, on) = (self.task_type, self.state, self.on);
+        let of = self.task_type;
+        let state = self.state;
+        let on = self.on;
         Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
             let call = Call::new("JOB.LIST").word(&of).option("STATE", state.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));

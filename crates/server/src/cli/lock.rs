@@ -105,15 +105,17 @@ impl Free {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("LOCK.FREE").word(&self.name).word(self.token.to_string());
         let reply = write(session, &self.on, call)?;
-        let missing = || format!("nobody has the lock {}", self.name);
-        session.show(Shape::Did("freed"), named(&self.name), reply, missing)
+        session.show(Shape::Did("freed"), named(&self.name), reply, || {
+            format!("nobody has the lock {}", self.name)
+        })
     }
 }
 
 impl Show {
     fn run(self, session: &mut Session) -> Result<()> {
         let reply = read(session, &self.on, Call::new("LOCK.GET").word(&self.name))?;
-        let missing = || format!("nobody has the lock {}", self.name);
-        session.show(shapes::shape("LOCK.GET"), named(&self.name), reply, missing)
+        session.show(shapes::shape("LOCK.GET"), named(&self.name), reply, || {
+            format!("nobody has the lock {}", self.name)
+        })
     }
 }

@@ -145,9 +145,10 @@ impl Claim {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("OUTBOX.CLAIM").word(self.limit.to_string());
         let call = call.option("LEASE", Some(self.lease));
-        let (call, shape) = match self.token {
-            true => (call.word("TOKEN"), shapes::HELD),
-            false => (call, shapes::shape("OUTBOX.CLAIM")),
+        let (call, shape) = if self.token {
+            (call.word("TOKEN"), shapes::HELD)
+        } else {
+            (call, shapes::shape("OUTBOX.CLAIM"))
         };
         let reply = read(session, &self.on, call)?;
         if reply == Reply::Array(Vec::new()) {
@@ -173,8 +174,9 @@ impl Fail {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("OUTBOX.FAIL").word(self.id.to_string()).word(&self.message);
         let reply = read(session, &self.on, call.option("TOKEN", self.token))?;
-        let missing = || format!("there is no message {} that waits to be delivered", self.id);
-        session.show(shapes::shape("OUTBOX.FAIL"), numbered(self.id), reply, missing)
+        session.show(shapes::shape("OUTBOX.FAIL"), numbered(self.id), reply, || {
+            format!("there is no message {} that waits to be delivered", self.id)
+        })
     }
 }
 
@@ -190,7 +192,8 @@ impl Replay {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("OUTBOX.REPLAY").word(self.id.to_string());
         let reply = read(session, &self.on, call)?;
-        let missing = || format!("there is no dead message {}: `mainstay outbox dead`", self.id);
-        session.show(shapes::shape("OUTBOX.REPLAY"), numbered(self.id), reply, missing)
+        session.show(shapes::shape("OUTBOX.REPLAY"), numbered(self.id), reply, || {
+            format!("there is no dead message {}: `mainstay outbox dead`", self.id)
+        })
     }
 }

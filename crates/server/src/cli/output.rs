@@ -170,9 +170,10 @@ impl Printer {
 
     /// Ends a list: prints the collected rows, or that the list is empty.
     pub fn finish(&mut self) {
-        match self.format == Format::Table && self.rows.is_empty() {
-            true => self.line("(none)"),
-            false => self.flush(),
+        if self.format == Format::Table && self.rows.is_empty() {
+            self.line("(none)")
+        } else {
+            self.flush()
         }
     }
 
@@ -212,10 +213,8 @@ impl Printer {
 
     fn bytes(&mut self, bytes: &[u8], line: bool) {
         let mut out = self.out.lock();
-        let written = out.write_all(bytes).and_then(|()| match line {
-            true => out.write_all(b"\n"),
-            false => Ok(()),
-        });
+        let written =
+            out.write_all(bytes).and_then(|()| if line { out.write_all(b"\n") } else { Ok(()) });
         // Flush each line, because a feed may run for hours and its reader needs the lines at once.
         self.closed |= written.and_then(|()| out.flush()).is_err();
     }
@@ -288,8 +287,11 @@ fn plain(reply: &Reply, indent: &str) -> String {
 
 fn numbered(items: &[Reply], indent: &str) -> String {
     let inner = format!("{indent}   ");
-    let item = |(n, item)| format!("{}) {}", n + 1, plain(item, &inner));
-    let lines: Vec<String> = items.iter().enumerate().map(item).collect();
+    let lines: Vec<String> = items
+        .iter()
+        .enumerate()
+        .map(|(n, item)| format!("{}) {}", n + 1, plain(item, &inner)))
+        .collect();
     lines.join(&format!("\n{indent}"))
 }
 

@@ -55,10 +55,7 @@ impl Paper {
     }
 
     fn paint(&self, colour: &str, text: &str) -> String {
-        match self.colours {
-            true => format!("\x1b[{colour}m{text}\x1b[0m"),
-            false => text.to_owned(),
-        }
+        if self.colours { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 

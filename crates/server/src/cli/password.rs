@@ -80,24 +80,26 @@ fn ask(prompt: &str) -> Result<Secret> {
 
 /// Reads a new password: typed twice, or the first line of the standard input.
 pub fn new() -> Result<Secret> {
-    let password = match stdin().is_terminal() {
-        true => twice()?,
-        false => first_line(stdin().lock())
-            .map_err(|error| Failure::error(format!("the standard input: {error}")))?,
+    let password = if stdin().is_terminal() {
+        twice()?
+    } else {
+        first_line(stdin().lock())
+            .map_err(|error| Failure::error(format!("the standard input: {error}")))?
     };
-    match password.expose().is_empty() {
-        true => {
-            Err(Failure::error("an empty password protects nothing: give one with a few words"))
-        }
-        false => Ok(password),
+    if password.expose().is_empty() {
+        Err(Failure::error("an empty password protects nothing: give one with a few words"))
+    } else {
+        Ok(password)
     }
 }
 
 fn twice() -> Result<Secret> {
-    let (first, second) = (ask("New password: ")?, ask("Once more: ")?);
-    match first == second {
-        true => Ok(first),
-        false => Err(Failure::error("the two passwords differ: nothing was made of them")),
+    let first = ask("New password: ")?;
+    let second = ask("Once more: ")?;
+    if first == second {
+        Ok(first)
+    } else {
+        Err(Failure::error("the two passwords differ: nothing was made of them"))
     }
 }
 

@@ -81,10 +81,8 @@ fn open_ended(of_bytes: bool) -> &'static str {
 
 fn known(of_bytes: bool) -> String {
     let bar = if paper::colours_wanted() { "{bar:40.green}" } else { "{bar:40}" };
-    let count = match of_bytes {
-        true => "{binary_bytes}/{binary_total_bytes}",
-        false => "{human_pos}/{human_len}",
-    };
+    let count =
+        if of_bytes { "{binary_bytes}/{binary_total_bytes}" } else { "{human_pos}/{human_len}" };
     format!("{{msg}} {bar} {count}  {{eta}}")
 }
 

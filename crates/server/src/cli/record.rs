@@ -352,7 +352,8 @@ impl Get {
 
     /// Prints one object as JSON; in the other formats one line per field.
     fn all(&self, session: &mut Session, reply: Reply) -> Result<()> {
-        let (shape, missing) = (shapes::shape("REC.GET"), || no_record(&self.record));
+        let shape = shapes::shape("REC.GET");
+        let missing = || no_record(&self.record);
         if session.printer.is_json() {
             return session.show(shape, keyed(&self.record), reply, missing);
         }
@@ -465,8 +466,9 @@ impl Cas {
         let value = self.value.clone().map(|value| given(value, session)).transpose()?;
         let reply = write(session, &self.on, self.call(value.as_deref()))?;
         let key = &self.record;
-        let missing = || format!("{key} is not as expected: `mainstay record get {key}`");
-        session.show(Shape::One("counter"), keyed(key), reply, missing)
+        session.show(Shape::One("counter"), keyed(key), reply, || {
+            format!("{key} is not as expected: `mainstay record get {key}`")
+        })
     }
 }
 
@@ -538,7 +540,8 @@ impl Wanted {
 
 impl List {
     fn run(self, session: &mut Session) -> Result<()> {
-        let (wanted, on) = (self.wanted, self.on);
+        let wanted = self.wanted;
+        let on = self.on;
         Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
             let call = wanted.on(Call::new("REC.SCAN")).option("AFTER", pages.after.as_ref());
             let call = pages.moment.on(call.option("LIMIT", Some(size)));

@@ -236,8 +236,10 @@ fn show_snapshot(session: &mut Session, snapshot: &Value) {
         }
         _ => String::new(),
     };
-    let (run, status, seq, hash) =
-        (part("runId"), part("status"), part("lastEventSeq"), part("hash"));
+    let run = part("runId");
+    let status = part("status");
+    let seq = part("lastEventSeq");
+    let hash = part("hash");
     let line = format!("{run} is {status} at event {seq}{flags}; hash {hash}");
     session.printer.text(&line);
 }
@@ -269,14 +271,16 @@ impl RevisionOf {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = self.run.call("RUN.REVISION").word(self.seq.to_string());
         let reply = read(session, &self.run.on, call)?;
-        let missing = || format!("the run {} has no event {}", self.run.run, self.seq);
-        session.show(shapes::shape("RUN.REVISION"), self.run.row(), reply, missing)
+        session.show(shapes::shape("RUN.REVISION"), self.run.row(), reply, || {
+            format!("the run {} has no event {}", self.run.run, self.seq)
+        })
     }
 }
 
 impl List {
     fn run(self, session: &mut Session) -> Result<()> {
-        let (prefix, on) = (Some(self.prefix).filter(|prefix| !prefix.is_empty()), self.on);
+        let prefix = Some(self.prefix).filter(|prefix| !prefix.is_empty());
+        let on = self.on;
         let status = self.status;
         Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
             let call = Call::new("RUN.LIST").option("PREFIX", prefix.as_ref());

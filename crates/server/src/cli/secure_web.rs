@@ -30,8 +30,8 @@ fn roots(tls: &TlsArgs) -> Result<RootCerts> {
 
 fn shown(tls: &TlsArgs) -> Result<Option<ClientCert>> {
     let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
-    let unread = |error| Failure::error(format!("{} holds no key: {error}", key.display()));
-    let private = PrivateKey::from_pem(&pem::read(key)?).map_err(unread)?;
+    let private = PrivateKey::from_pem(&pem::read(key)?)
+        .map_err(|error| Failure::error(format!("{} holds no key: {error}", key.display())))?;
     Ok(Some(ClientCert::new_with_certs(&certificates(cert)?, private)))
 }
 

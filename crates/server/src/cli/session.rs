@@ -140,8 +140,7 @@ impl Session {
     pub fn stores(&mut self, count: usize) -> Result<Vec<Store>> {
         let first = self.store_to_write()?;
         let others: Vec<_> = (0..count).map(|_| first.another()).collect();
-        let made = |store: Option<Store>| store.map_or_else(|| self.connect(true), Ok);
-        others.into_iter().map(made).collect()
+        others.into_iter().map(|store| store.map_or_else(|| self.connect(true), Ok)).collect()
     }
 
     /// Prints the reply to a command. An empty result fails with the message of `missing`.
@@ -164,9 +163,10 @@ impl Session {
         json: bool,
         missing: impl FnOnce() -> String,
     ) -> Result<()> {
-        match self.printer.shown(shape.show(reply, json), known, shape.bare()) {
-            true => Ok(()),
-            false => Err(Failure::not_held(missing())),
+        if self.printer.shown(shape.show(reply, json), known, shape.bare()) {
+            Ok(())
+        } else {
+            Err(Failure::not_held(missing()))
         }
     }
 
@@ -368,8 +368,7 @@ mod tests {
         let (handle, address) = serve(&db, "127.0.0.1:0");
         let mut session = session(address);
         ask(&mut session, "BRANCH.USE draft").unwrap();
-        let delete = |_: &mut Store| Ok(db.delete_branch("draft")?);
-        session.store().unwrap().on(Some("main"), delete).unwrap_err();
+        session.store().unwrap().on(Some("main"), |_| Ok(db.delete_branch("draft")?)).unwrap_err();
         assert!(refused(&mut session, "CELL.SET a 1").contains("is gone"));
         assert_eq!(session.branch(), "draft");
         handle.stop();

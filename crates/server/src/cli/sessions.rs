@@ -275,7 +275,8 @@ impl Send {
         let payload = given(self.payload, session)?;
         let call = self.session.call("SESSION.SEND").word(payload);
         let reply = read(session, &NO_BRANCH, call)?;
-        let (shape, known) = (shapes::shape("SESSION.SEND"), self.session.row());
+        let shape = shapes::shape("SESSION.SEND");
+        let known = self.session.row();
         session.show(shape, known, reply, || self.session.missing())
     }
 }

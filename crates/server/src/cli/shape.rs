@@ -95,8 +95,8 @@ impl Shape {
 }
 
 fn rows(names: &'static [&'static str], items: Vec<Reply>, json: bool) -> Shown {
-    let fits = |item: &Reply| matches!(item, Reply::Array(fields) if fields.len() == names.len());
-    if !items.iter().all(fits) {
+    if !items.iter().all(|item| matches!(item, Reply::Array(fields) if fields.len() == names.len()))
+    {
         return Shown::Odd(Reply::Array(items));
     }
     let row = |item| match item {

@@ -154,8 +154,9 @@ impl StateVerb {
 /// Parses the text form of a key or an id.
 fn key(text: &str) -> Result<Vec<u8>> {
     let Some(encoded) = text.strip_prefix(BYTES) else { return Ok(text.as_bytes().to_vec()) };
-    let wrong = |_| Failure::error(format!("{text}: padded base64 belongs behind `{BYTES}`"));
-    BASE64_STANDARD.decode(encoded).map_err(wrong)
+    BASE64_STANDARD
+        .decode(encoded)
+        .map_err(|_| Failure::error(format!("{text}: padded base64 belongs behind `{BYTES}`")))
 }
 
 /// The text form of a key or an id, the inverse of [`key`].
@@ -190,7 +191,8 @@ impl Info {
     fn known(&self, session: &mut Session) -> Result<()> {
         let call = self.moment.on(self.space.call("STATE.INFO"));
         let reply = read(session, &self.space.on, call)?;
-        let (shape, row) = (shapes::shape("STATE.INFO"), self.space.row());
+        let shape = shapes::shape("STATE.INFO");
+        let row = self.space.row();
         session.show(shape, row, reply, || self.space.missing())
     }
 
@@ -203,7 +205,8 @@ impl Info {
 
 impl Spaces {
     fn run(self, session: &mut Session) -> Result<()> {
-        let (prefix, on) = (Some(self.prefix).filter(|prefix| !prefix.is_empty()), self.on);
+        let prefix = Some(self.prefix).filter(|prefix| !prefix.is_empty());
+        let on = self.on;
         Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
             let call = Call::new("STATE.SPACES").option("PREFIX", prefix.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
@@ -222,12 +225,13 @@ impl Get {
         let call = self.moment.on(self.space.call("STATE.GET").word(key(&self.key)?));
         let shown = shapes::shape("STATE.GET").show(read(session, &self.space.on, call)?, false);
         let known = vec![("key".into(), Field::text(&self.key))];
-        match session.printer.shown(shown, known, Bare::Value) {
-            true => Ok(()),
-            false => Err(Failure::not_held(format!(
+        if session.printer.shown(shown, known, Bare::Value) {
+            Ok(())
+        } else {
+            Err(Failure::not_held(format!(
                 "the key {} of space {} has no state",
                 self.key, self.space.space
-            ))),
+            )))
         }
     }
 }

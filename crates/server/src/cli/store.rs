@@ -81,7 +81,8 @@ impl Store {
     }
 
     fn at(place: Place) -> Store {
-        let (branch, durability) = (MAIN.to_owned(), None);
+        let branch = MAIN.to_owned();
+        let durability = None;
         Store {
             place,
             branch,
@@ -97,13 +98,15 @@ impl Store {
     /// not changed them.
     pub fn in_place_of(mut self, broken: &Store) -> Store {
         self.stray(broken.branch.clone());
-        (self.durability, self.unheard) = (broken.durability.clone(), true);
+        self.durability = broken.durability.clone();
+        self.unheard = true;
         self
     }
 
     /// Sets the session's branch. The connection is switched to it before the next command.
     fn stray(&mut self, branch: String) {
-        (self.branch, self.astray) = (branch, true);
+        self.branch = branch;
+        self.astray = true;
     }
 
     /// Executes a command. An error reply becomes a failure.
@@ -184,7 +187,8 @@ impl Store {
         match command.to_ascii_uppercase().as_slice() {
             b"BRANCH.USE" if !failed => {
                 let branch = words.get(1).map(Vec::as_slice).unwrap_or_default();
-                (self.branch, self.astray) = (String::from_utf8_lossy(branch).into_owned(), false);
+                self.branch = String::from_utf8_lossy(branch).into_owned();
+                self.astray = false;
             }
             b"TXN.BEGIN" if !failed => self.begun = Some(Begun::Transaction),
             b"MULTI" if !failed => self.begun = Some(Begun::Multi),
@@ -192,7 +196,8 @@ impl Store {
             // Inside `MULTI`, `UNWATCH` is queued like any other command.
             b"UNWATCH" if self.begun != Some(Begun::Multi) => self.watches &= failed,
             b"DURABILITY" if !failed => {
-                (self.durability, self.unheard) = (words.get(1).cloned(), false);
+                self.durability = words.get(1).cloned();
+                self.unheard = false;
             }
             b"RESET" if !failed => self.notice_reset(),
             name => self.notice_end(name, words.len()),
@@ -200,8 +205,11 @@ impl Store {
     }
 
     fn notice_reset(&mut self) {
-        (self.branch, self.astray) = (MAIN.to_owned(), false);
-        (self.begun, self.watches, self.durability) = (None, false, None);
+        self.branch = MAIN.to_owned();
+        self.astray = false;
+        self.begun = None;
+        self.watches = false;
+        self.durability = None;
     }
 
     /// Ends a transaction or `MULTI`. A failed commit ends it too, but a call with the wrong number of

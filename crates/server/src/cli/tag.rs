@@ -55,8 +55,9 @@ impl SetTag {
 
 fn delete(session: &mut Session, name: &str) -> Result<()> {
     let reply = session.store()?.call(Call::new("TAG.DEL").word(name).words())?;
-    let missing = || format!("there is no tag {name}: `mainstay tag list` lists them");
-    session.show(Shape::Did("deleted"), named(name), reply, missing)
+    session.show(Shape::Did("deleted"), named(name), reply, || {
+        format!("there is no tag {name}: `mainstay tag list` lists them")
+    })
 }
 
 fn list(session: &mut Session) -> Result<()> {

@@ -27,8 +27,8 @@ fn ago_us(text: &str) -> Option<i64> {
 
 /// Parses a time span into milliseconds: a bare number, or `500ms`, `30s`, `1h 30m`.
 pub fn span_ms(text: &str) -> Result<u64, String> {
-    let wrong = || "write milliseconds, or a span such as 500ms, 30s or 1h30m".to_owned();
-    mainstay_server::config::units::span_ms(text).ok_or_else(wrong)
+    mainstay_server::config::units::span_ms(text)
+        .ok_or_else(|| "write milliseconds, or a span such as 500ms, 30s or 1h30m".to_owned())
 }
 
 /// Formats a timestamp in UTC, to the microsecond.
@@ -52,7 +52,8 @@ mod tests {
         assert_eq!(stamp_us("17"), Ok(17));
         assert_eq!(stamp_us("1970-01-01T00:00:01Z"), Ok(1_000_000));
         assert_eq!(stamp_us("1970-01-01 01:00:01+01"), Ok(1_000_000));
-        let (hour, now) = (stamp_us("1h ago").unwrap(), SystemClock::new().wall_us());
+        let hour = stamp_us("1h ago").unwrap();
+        let now = SystemClock::new().wall_us();
         assert!(hour < now && hour > now - 3_700_000_000);
         for wrong in ["", "yesterday", "1969-01-01T00:00:00Z", "-5", "5 parsecs ago"] {
             assert!(stamp_us(wrong).is_err(), "{wrong}");

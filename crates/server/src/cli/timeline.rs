@@ -91,7 +91,9 @@ fn short(text: &str) -> String {
 /// Formats the time since the start: with milliseconds at first, and coarser units for longer times.
 pub fn since(start_us: u64, us: u64) -> String {
     let ms = us.saturating_sub(start_us) / 1000;
-    let (secs, mins, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
+    let secs = ms / 1000;
+    let mins = ms / 60_000;
+    let hours = ms / 3_600_000;
     match hours {
         0 if mins == 0 => format!("+{secs}.{:03}s", ms % 1000),
         0 => format!("+{mins}m{:02}s", secs % 60),

@@ -56,7 +56,8 @@ impl Tour<'_> {
     fn open<'a>(directory: &Path, paper: &'a mut Paper) -> Result<Tour<'a>> {
         let clock = SystemClock::new();
         let db = Database::open(directory)?;
-        let (start, opened_us) = (db.revision(), clock.monotonic_us());
+        let start = db.revision();
+        let opened_us = clock.monotonic_us();
         let (run, _) = db.cells().incr("tour/runs", 1)?;
         let run = run.as_i64().unwrap_or(1);
         paper.heading(concat!("Mainstay ", env!("CARGO_PKG_VERSION"), " - a guided tour"));
@@ -135,7 +136,8 @@ impl Tour<'_> {
         self.paper.code(r#"cells.history("account/alice", 3, None)?"#);
         let history = cells.history("account/alice", 3, None)?;
         for version in &history {
-            let (counter, revision) = (version.counter, version.revision);
+            let counter = version.counter;
+            let revision = version.revision;
             let value = show(version.value.clone());
             self.paper.result(&format!("#{counter}: {value} at revision {revision}"));
         }
@@ -161,7 +163,8 @@ impl Tour<'_> {
         self.paper.call(r#"db.cells().get("account/bob")?"#, format!("{} on main", show(bob)));
         self.paper.code(&format!(r#"db.diff("main", "{name}")?"#));
         for found in self.db.diff("main", &name)? {
-            let (a, b) = (show(found.a), show(found.b));
+            let a = show(found.a);
+            let b = show(found.b);
             self.paper.result(&format!("{}: {a} on main, {b} on {name}", found.key));
         }
         let merged = self.db.merge(&name, "main", MergeStrategy::Strict)?;
@@ -181,7 +184,9 @@ impl Tour<'_> {
         self.paper.code(&format!("let mut feed = db.watch(accounts, {})?;", self.start));
         self.paper.code("while let Some(event) = feed.next(timeout)? { .. }");
         while let Some(event) = feed.next(Duration::ZERO)? {
-            let (revision, branch, key) = (event.revision, event.branch, event.key);
+            let revision = event.revision;
+            let branch = event.branch;
+            let key = event.key;
             let value = show(event.value);
             self.paper.result(&format!("revision {revision:<6} {branch:10} {key:14} {value}"));
         }

@@ -42,7 +42,8 @@ impl Export {
         let report = interrupt::making(file, || match Web::wanted(session, &self.web)? {
             Some(web) => received(&web, &branch, file),
             None => {
-                let (db, bar) = (session.store()?.database()?, Bar::new("exporting"));
+                let db = session.store()?.database()?;
+                let bar = Bar::new("exporting");
                 Ok(db.export(&branch, file, &mut |progress| bar.show(progress))?)
             }
         })?;
@@ -66,9 +67,8 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
     let bar = Bar::waiting("the server makes the file");
     let path = format!("/v1/export/{}", escaped(branch));
     web.download("GET", &path, file, &bar, |part, response| {
-        let told = |what| response.headers().get(what).and_then(|n| n.to_str().ok()?.parse().ok());
-        let [cells, records, runs] =
-            ["mainstay-cells", "mainstay-records", "mainstay-runs"].map(told);
+        let [cells, records, runs] = ["mainstay-cells", "mainstay-records", "mainstay-runs"]
+            .map(|what| response.headers().get(what).and_then(|n| n.to_str().ok()?.parse().ok()));
         let found = verify_export(part, &mut |progress| bar.show(progress)).map_err(|error| {
             Failure::from(error).hint("what arrived is not what was sent; ask again")
         })?;
@@ -91,7 +91,8 @@ impl Import {
         let report = match Web::wanted(session, &self.web)? {
             Some(web) => sent(&web, &self.file, &self.branch)?,
             None => {
-                let (db, bar) = (session.store_to_write()?.database()?, Bar::new("importing"));
+                let db = session.store_to_write()?.database()?;
+                let bar = Bar::new("importing");
                 db.import(&self.file, &self.branch, &mut |progress| bar.show(progress))?
             }
         };

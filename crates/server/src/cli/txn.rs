@@ -89,7 +89,9 @@ fn text(file: Option<&Path>) -> Result<String> {
 
 /// Parses the commands. An open quote at the end of a line continues on the next.
 fn lines(text: &str) -> Result<Vec<Line>> {
-    let (mut lines, mut open, mut began) = (Vec::new(), String::new(), 1);
+    let mut lines = Vec::new();
+    let mut open = String::new();
+    let mut began = 1;
     for (index, line) in text.lines().enumerate() {
         if open.is_empty() {
             began = index + 1;
@@ -107,22 +109,24 @@ fn lines(text: &str) -> Result<Vec<Line>> {
             Err(wrong) => return Err(Failure::error(format!("line {began}: {wrong}"))),
         }
     }
-    match open.is_empty() {
-        true => Ok(lines),
-        false => Err(Failure::error(format!("line {began}: {}", Unsplit::Open))),
+    if open.is_empty() {
+        Ok(lines)
+    } else {
+        Err(Failure::error(format!("line {began}: {}", Unsplit::Open)))
     }
 }
 
 fn inside(line: Line) -> Result<Line> {
     let command = line.words.first().map(|word| String::from_utf8_lossy(word).to_uppercase());
     let command = command.unwrap_or_default();
-    match NOT_INSIDE.contains(&command.as_str()) {
-        false => Ok(line),
-        true => Err(Failure::error(format!(
+    if NOT_INSIDE.contains(&command.as_str()) {
+        Err(Failure::error(format!(
             "line {}: {command} has no place here: the lines are one transaction already; nothing \
              was done",
             line.number
-        ))),
+        )))
+    } else {
+        Ok(line)
     }
 }
 
@@ -134,8 +138,12 @@ fn all(store: &mut Store, lines: Vec<Line>) -> Result<(Vec<Answered>, u64)> {
         let _ = store.call(Call::new("TXN.ROLLBACK").words());
     })?;
     let committed = store.call(Call::new("TXN.COMMIT").words())?;
-    let odd = || Failure::error(format!("TXN.COMMIT answered {committed:?}"));
-    Ok((answers, committed.as_u64().ok_or_else(odd)?))
+    Ok((
+        answers,
+        committed
+            .as_u64()
+            .ok_or_else(|| Failure::error(format!("TXN.COMMIT answered {committed:?}")))?,
+    ))
 }
 
 fn one(store: &mut Store, line: Line) -> Result<Answered> {

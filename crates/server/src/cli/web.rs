@@ -139,7 +139,8 @@ impl Web {
         bar: &Bar,
     ) -> Result<()> {
         let total = response.body().content_length();
-        let (mut done, mut piece) = (0, vec![0; PIECE_BYTES]);
+        let mut done = 0;
+        let mut piece = vec![0; PIECE_BYTES];
         let mut body = response.body_mut().as_reader();
         loop {
             let read = match body.read(&mut piece) {
@@ -151,9 +152,10 @@ impl Web {
             done += read as u64;
             bar.show(Progress { phase: "receiving", done, total });
         }
-        match total.is_none_or(|total| total == done) {
-            true => Ok(()),
-            false => Err(self.cut(done, total, &io::ErrorKind::UnexpectedEof.into())),
+        if total.is_none_or(|total| total == done) {
+            Ok(())
+        } else {
+            Err(self.cut(done, total, &io::ErrorKind::UnexpectedEof.into()))
         }
     }
 
@@ -206,9 +208,10 @@ fn built<T>(request: std::result::Result<Request<T>, ureq::http::Error>) -> Resu
 /// Requires a scheme in the URL.
 fn with_scheme(url: &str, tls: &TlsArgs) -> Result<String> {
     let scheme = if tls.is_wanted() { "https" } else { "http" };
-    match url.starts_with("http://") || url.starts_with("https://") {
-        true => Ok(url.to_owned()),
-        false => Err(Failure::error(format!("--http wants a URL, as {scheme}://{url}"))),
+    if url.starts_with("http://") || url.starts_with("https://") {
+        Ok(url.to_owned())
+    } else {
+        Err(Failure::error(format!("--http wants a URL, as {scheme}://{url}")))
     }
 }
 
@@ -305,10 +308,8 @@ pub fn escaped_part(name: &str) -> String {
 
 fn escaped_but(name: &str, signs: &[u8]) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || signs.contains(&byte);
-    let one = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
+    let one =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     name.bytes().map(one).collect()
 }
 

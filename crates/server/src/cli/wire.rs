@@ -34,10 +34,8 @@ impl Wire {
     /// Sets up a connected socket, with the TLS handshake if the arguments ask for it. Each read and each
     /// write has this timeout.
     pub fn new(socket: TcpStream, address: &str, tls: &TlsArgs, timeout: Duration) -> Result<Wire> {
-        let connection = match tls.is_wanted() {
-            true => Some(shake_hands(&socket, address, tls, timeout)?),
-            false => None,
-        };
+        let connection =
+            if tls.is_wanted() { Some(shake_hands(&socket, address, tls, timeout)?) } else { None };
         let set = || -> io::Result<()> {
             socket.set_read_timeout(Some(timeout))?;
             socket.set_write_timeout(Some(timeout))

@@ -24,8 +24,10 @@ impl Address {
 
     /// Resolves the host name.
     pub fn resolve(&self) -> Result<SocketAddr> {
-        let why = |error| invalid(format!("{self} is no address of this machine: {error}"));
-        let mut found = self.0.to_socket_addrs().map_err(why)?;
+        let mut found = self
+            .0
+            .to_socket_addrs()
+            .map_err(|error| invalid(format!("{self} is no address of this machine: {error}")))?;
         found.next().ok_or_else(|| invalid(format!("the name in {self} has no address")))
     }
 }

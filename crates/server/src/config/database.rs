@@ -198,9 +198,11 @@ mod tests {
 
     #[test]
     fn keyed_state_is_kept_as_long_as_its_own_settings_say() {
-        let (settings, spaces) = (Settings::default(), ["a/1", "b/1"]);
+        let settings = Settings::default();
+        let spaces = ["a/1", "b/1"];
         assert_eq!(readable(&settings, spaces), [true, true], "a day is not over");
-        let (retention_ms, record_retention_ms) = (Some(1), Some(1));
+        let retention_ms = Some(1);
+        let record_retention_ms = Some(1);
         let short = Settings { retention_ms, record_retention_ms, ..settings.clone() };
         assert_eq!(readable(&short, spaces), [true, true], "theirs is another");
         let short = Settings { keyed_retention_ms: Some(DAY_MS / 4), ..short };

@@ -134,7 +134,8 @@ impl Walk<'_> {
         }
         match table.and_then(|table| Some((table, table.field(name)?))) {
             Some((table, field)) => {
-                let (value, text) = (json(value.get_ref()), self.text.map(str::to_owned));
+                let value = json(value.get_ref());
+                let text = self.text.map(str::to_owned);
                 let origin = (self.origin)(at);
                 self.layer.leaves.push(Leaf { table, index, field, value, text, origin });
             }
@@ -187,7 +188,8 @@ fn json(value: &DeValue<'_>) -> Value {
 /// Converts an integer. One that is too large for 64 bits becomes text, which every numeric setting
 /// rejects.
 fn integer(number: &DeInteger<'_>) -> Value {
-    let (digits, radix) = (number.as_str(), number.radix());
+    let digits = number.as_str();
+    let radix = number.radix();
     let unsigned = u64::from_str_radix(digits, radix).map(Number::from);
     let number_value = unsigned.or_else(|_| i64::from_str_radix(digits, radix).map(Number::from));
     number_value.map_or_else(|_| Value::String(number.to_string()), Value::Number)

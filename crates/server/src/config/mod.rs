@@ -100,7 +100,8 @@ impl Config {
     /// Returns the settings of the RESP front end, which also needs the durability of writes and the
     /// settings for failed messages.
     pub fn resp_settings(&self) -> resp::Settings {
-        let (durability, outbox) = (self.database.durability, self.outbox.clone());
+        let durability = self.database.durability;
+        let outbox = self.outbox.clone();
         resp::Settings { durability, outbox, ..self.resp.clone() }
     }
 
@@ -141,8 +142,10 @@ impl Sources {
     pub fn file(&self) -> Option<PathBuf> {
         let named = self.environment.iter().find(|(name, _)| name == FILE_VARIABLE);
         let named = named.map(|(_, path)| path).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let nearby = || Some(self.directory.join(FILE)).filter(|path| path.exists());
-        self.file.clone().or(named).or_else(nearby)
+        self.file
+            .clone()
+            .or(named)
+            .or_else(|| Some(self.directory.join(FILE)).filter(|path| path.exists()))
     }
 
     /// Loads all sources. Returns all problems, not only the first.

@@ -23,7 +23,8 @@ impl Loaded {
 
     /// Returns the settings as a JSON object of tables, each setting with its value and origin.
     pub fn to_json(&self) -> Value {
-        let (tree, mut root) = (self.tree(), json!({}));
+        let tree = self.tree();
+        let mut root = json!({});
         for table in TABLES {
             let value = match (table.is_list, place(&tree, table)) {
                 (true, Value::Array(items)) => {
@@ -47,9 +48,10 @@ impl Loaded {
     fn object(&self, table: &Table, index: usize, value: &Value) -> Value {
         let one = |field: &'static Field| {
             let origin = self.origin(table, index, field).to_string();
-            let value = match hides(field, &value[field.name]) {
-                true => Value::from(HIDDEN),
-                false => value[field.name].clone(),
+            let value = if hides(field, &value[field.name]) {
+                Value::from(HIDDEN)
+            } else {
+                value[field.name].clone()
             };
             (field.name.to_owned(), json!({ "value": value, "origin": origin }))
         };
@@ -89,8 +91,7 @@ fn place<'a>(tree: &'a Value, table: &Table) -> &'a Value {
 
 /// Formats the settings that an entry of an empty list could have.
 fn example(table: &Table) -> String {
-    let line = |field: &'static Field| format!("{}# {} = …\n", explained(field), field.name);
-    table.leaves().map(line).collect()
+    table.leaves().map(|field| format!("{}# {} = …\n", explained(field), field.name)).collect()
 }
 
 /// Returns whether the value is a secret to hide. Empty values are shown.
@@ -118,7 +119,8 @@ fn explained(field: &Field) -> String {
     let shown = |number: &u64| shown(field, *number);
     match &field.bounds {
         Some(bounds) => {
-            let (low, high) = (shown(bounds.start()), shown(bounds.end()));
+            let low = shown(bounds.start());
+            let high = shown(bounds.end());
             // No line is broken inside the bounds.
             let bounds = format!("From {low} to {high}.").replace(' ', UNBROKEN);
             comment(&format!("{} {bounds}", field.about))

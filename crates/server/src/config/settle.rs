@@ -26,8 +26,10 @@ pub struct Loaded {
 impl Loaded {
     /// Returns the origin of a setting.
     pub(super) fn origin(&self, table: &Table, index: usize, field: &Field) -> Origin {
-        let is = |leaf: &&Leaf| same(leaf, table, index, field);
-        self.given.iter().find(is).map_or(Origin::Default, |leaf| leaf.origin.clone())
+        self.given
+            .iter()
+            .find(|leaf| same(leaf, table, index, field))
+            .map_or(Origin::Default, |leaf| leaf.origin.clone())
     }
 
     /// Returns the number of settings that are not defaults.
@@ -68,8 +70,8 @@ pub fn settle(
     let loaded = Loaded { config: together(&given)?, file, given };
     if problems.is_empty() {
         let checked = loaded.config.check_together();
-        let problem = |error: mainstay::Error| Problem::new(Origin::Together, error.message());
-        problems.extend(checked.map_err(problem).err());
+        problems
+            .extend(checked.map_err(|error| Problem::new(Origin::Together, error.message())).err());
     }
     problems.sort_by(|a, b| a.origin.cmp(&b.origin));
     if problems.is_empty() { Ok(loaded) } else { Err(problems) }
@@ -105,10 +107,14 @@ fn alone(leaf: &Leaf) -> Result<Value, String> {
 fn forms(leaf: &Leaf) -> Vec<Value> {
     let name = leaf.field.name;
     let nothing = (leaf.value == "none").then_some(Value::Null);
-    let counted = leaf.value.as_str().and_then(|text| match () {
-        () if name.ends_with("_bytes") => units::size_bytes(text),
-        () if name.ends_with("_ms") => units::span_ms(text),
-        () => None,
+    let counted = leaf.value.as_str().and_then(|text| {
+        if name.ends_with("_bytes") {
+            units::size_bytes(text)
+        } else if name.ends_with("_ms") {
+            units::span_ms(text)
+        } else {
+            None
+        }
     });
     let text = leaf.text.clone().map(Value::String);
     let first = nothing.into_iter().chain(counted.map(Value::from));
@@ -118,8 +124,8 @@ fn forms(leaf: &Leaf) -> Vec<Value> {
 fn within(leaf: &Leaf, value: Value) -> Result<Value, String> {
     match (&leaf.field.bounds, value.as_u64()) {
         (Some(bounds), Some(number)) if !bounds.contains(&number) => {
-            let (low, high) =
-                (shown(leaf.field, *bounds.start()), shown(leaf.field, *bounds.end()));
+            let low = shown(leaf.field, *bounds.start());
+            let high = shown(leaf.field, *bounds.end());
             let given = shown(leaf.field, number);
             Err(format!("{} has to be between {low} and {high}, not {given}", leaf.key()))
         }
@@ -129,10 +135,12 @@ fn within(leaf: &Leaf, value: Value) -> Result<Value, String> {
 
 /// Formats a number with the unit of its setting.
 pub(super) fn shown(field: &Field, number: u64) -> String {
-    match () {
-        () if field.name.ends_with("_bytes") => units::show_size(number),
-        () if field.name.ends_with("_ms") => units::show_span(number),
-        () => number.to_string(),
+    if field.name.ends_with("_bytes") {
+        units::show_size(number)
+    } else if field.name.ends_with("_ms") {
+        units::show_span(number)
+    } else {
+        number.to_string()
     }
 }
 

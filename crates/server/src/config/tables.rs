@@ -67,8 +67,7 @@ impl Table {
 
     /// Returns the settings that are not tables.
     pub fn leaves(&self) -> impl Iterator<Item = &'static Field> {
-        let is_leaf = |field: &&Field| !field.hidden && at(&self.key(field.name)).is_none();
-        self.fields.iter().filter(is_leaf)
+        self.fields.iter().filter(|field| !field.hidden && at(&self.key(field.name)).is_none())
     }
 
     /// Returns the full name of a setting, with the name of the table.
@@ -106,13 +105,15 @@ mod tests {
 
     #[test]
     fn every_setting_of_the_struct_is_in_a_table_and_explained() {
-        let (mut found, config) = (Vec::new(), serde_json::to_value(Config::default()).unwrap());
+        let mut found = Vec::new();
+        let config = serde_json::to_value(Config::default()).unwrap();
         keys("", &config, &mut found);
         let mut listed: Vec<String> = Vec::new();
         for table in TABLES {
-            match table.is_list {
-                true => listed.push(table.path.to_owned()),
-                false => listed.extend(table.leaves().map(|field| table.key(field.name))),
+            if table.is_list {
+                listed.push(table.path.to_owned())
+            } else {
+                listed.extend(table.leaves().map(|field| table.key(field.name)))
             }
             assert!(table.leaves().all(|field| field.about.len() > 10), "{}", table.path);
         }

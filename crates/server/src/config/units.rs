@@ -33,8 +33,7 @@ pub fn size_bytes(text: &str) -> Option<u64> {
 /// Parses a number of milliseconds, without a unit, with one, or with several as in `1h 30m`.
 pub fn span_ms(text: &str) -> Option<u64> {
     let days = || counted(text, &SPANS[..2]);
-    let span = || u64::try_from(text.parse::<SignedDuration>().ok()?.as_millis()).ok();
-    days().or_else(span)
+    days().or_else(|| u64::try_from(text.parse::<SignedDuration>().ok()?.as_millis()).ok())
 }
 
 /// Parses an integer, with or without one of the units.
@@ -61,8 +60,8 @@ pub fn show_span(ms: u64) -> String {
 }
 
 fn show(number: u64, units: &[(&str, u64)]) -> Option<String> {
-    let fits = |&&(_, size): &&(&str, u64)| number > 0 && number.is_multiple_of(size);
-    let (name, size) = units.iter().find(fits)?;
+    let (name, size) =
+        units.iter().find(|&&(_, size)| number > 0 && number.is_multiple_of(size))?;
     Some(format!("{} {name}", number / size))
 }
 

@@ -81,7 +81,8 @@ fn split<'b>(mut bytes: &'b [u8], between: &[u8]) -> Vec<&'b [u8]> {
 
 fn request(bytes: &[u8]) -> Option<Request<Body>> {
     let parts = split(bytes, b"\n\n");
-    let (head, body) = (parts.first()?, &bytes[(parts.first()?.len() + 2).min(bytes.len())..]);
+    let head = parts.first()?;
+    let body = &bytes[(parts.first()?.len() + 2).min(bytes.len())..];
     let mut lines = head.split(|byte| *byte == b'\n');
     let mut words = lines.next()?.splitn(2, |byte| *byte == b' ');
     let method = Method::from_bytes(words.next()?).ok()?;

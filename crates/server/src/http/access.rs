@@ -163,7 +163,8 @@ pub(crate) async fn enter(
         None => None,
     };
     let account = answers::account(&app).of_user(Some(asking.user.name()));
-    let (method, user) = (parts.method.clone(), asking.user.clone());
+    let method = parts.method.clone();
+    let user = asking.user.clone();
     let answering = as_user(user, next.run(Request::from_parts(parts, body)));
     let answer = async move {
         let response = answers::on(account.clone(), answering).await;
@@ -247,8 +248,7 @@ async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<A
         return Ok(user);
     }
     let (sender, receiver) = oneshot::channel();
-    let told = move |verdict| drop(sender.send(verdict));
-    security.verify(name, password, peer, told);
+    security.verify(name, password, peer, move |verdict| drop(sender.send(verdict)));
     match receiver.await.map_err(|_| Refusal::lost())? {
         Verdict::Known(user) => Ok(user),
         Verdict::Wrong => Err(Refusal::unauthenticated()),

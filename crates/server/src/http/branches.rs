@@ -130,7 +130,8 @@ pub(crate) async fn fork(
 ) -> Answered<(StatusCode, Json<Forked>)> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: ForkForm = body.form(&app).await?;
-    let (name, from) = (Name::new(&form.name)?, Name::new(form.from.as_deref().unwrap_or(MAIN))?);
+    let name = Name::new(&form.name)?;
+    let from = Name::new(form.from.as_deref().unwrap_or(MAIN))?;
     let at = revision_of(&app, point(form.rev, form.at)?).await?;
     let receipt = run(&app, &asking, &headers, BranchCommand::Fork { name, from, at }).await?;
     let fork_revision = revision(&receipt)?;

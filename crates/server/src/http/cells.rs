@@ -52,8 +52,11 @@ pub(crate) async fn get(
     Asked(place): Asked<Where>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let (name, at) = (Name::new(&name)?, point(place.rev, place.at)?);
-    let (db, branch, cell) = (app.db().clone(), place.branch.clone(), name.clone());
+    let name = Name::new(&name)?;
+    let at = point(place.rev, place.at)?;
+    let db = app.db().clone();
+    let branch = place.branch.clone();
+    let cell = name.clone();
     let read = move || {
         let cells = cells_of(&db, branch.as_deref())?;
         let found = match at {
@@ -65,9 +68,10 @@ pub(crate) async fn get(
             return Err(Refusal::not_found("CellNotFound", message));
         };
         let tag = entity_tag(cell.counter);
-        Ok(match is_known(&headers, cell.counter) {
-            true => (StatusCode::NOT_MODIFIED, tag).into_response(),
-            false => (tag, Json::of(CellForm::from(&cell))).into_response(),
+        Ok(if is_known(&headers, cell.counter) {
+            (StatusCode::NOT_MODIFIED, tag).into_response()
+        } else {
+            (tag, Json::of(CellForm::from(&cell))).into_response()
         })
     };
     app.read_entry(place.branch.as_deref(), (Contract::Cells, &name), at, read).await
@@ -225,7 +229,8 @@ pub(crate) async fn incr(
     let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
     match receipt.answers.first() {
         Some(Answer::Number { value, counter }) => {
-            let (value, counter) = (raw(value), *counter);
+            let value = raw(value);
+            let counter = *counter;
             let Receipt { revision, repeated, .. } = receipt;
             let counted = Counted { value, counter, revision, repeated };
             Ok((entity_tag(counter), Json::of(counted)).into_response())
@@ -270,7 +275,8 @@ pub(crate) async fn list(
     let db = app.db().clone();
     app.slowly(move || {
         let cells = cells_of(&db, asked.branch.as_deref())?;
-        let (after, limit) = (asked.after.as_deref(), asked.limit.unwrap_or(PAGE_DEFAULT));
+        let after = asked.after.as_deref();
+        let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
         let page = match point(asked.rev, asked.at)? {
             At::Latest => cells.list(&asked.prefix, after, limit)?,
             at => cells.at(at)?.list(&asked.prefix, after, limit)?,

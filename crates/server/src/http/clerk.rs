@@ -46,9 +46,12 @@ impl Clerk {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         // An error means the sender was dropped, which also means stop.
-        let run = move || drop(runtime.block_on(stopped));
-        let thread = std::thread::Builder::new().name("mainstay-http-jobs".into()).spawn(run)?;
-        let (stop, thread, under_way) = (Some(stop), Some(thread), Arc::default());
+        let thread = std::thread::Builder::new()
+            .name("mainstay-http-jobs".into())
+            .spawn(move || drop(runtime.block_on(stopped)))?;
+        let stop = Some(stop);
+        let thread = Some(thread);
+        let under_way = Arc::default();
         Ok(Clerk { handle, stop, thread, under_way })
     }
 
@@ -86,7 +89,8 @@ impl Http {
         order: Order,
     ) -> Answered<Outcome> {
         order.allow(&asking.user, self.jobs().keys())?;
-        let (desk, branch) = (self.jobs().clone(), branch.unwrap_or_else(|| MAIN.to_owned()));
+        let desk = self.jobs().clone();
+        let branch = branch.unwrap_or_else(|| MAIN.to_owned());
         let work = async move { desk.run(&branch, order).await };
         Ok(self.clerk().run(work).await??)
     }

@@ -73,8 +73,10 @@ impl Page {
         for tag in list(&document["tags"]) {
             self.add(format_args!("<h4>{}</h4><ul>", text(&tag["name"])));
             for (path, method, operation) in operations(document, tag) {
-                let (id, what) = (text(&operation["operationId"]), text(&operation["summary"]));
-                let (method, path) = (method.to_uppercase(), escaped(path));
+                let id = text(&operation["operationId"]);
+                let what = text(&operation["summary"]);
+                let method = method.to_uppercase();
+                let path = escaped(path);
                 self.add(format_args!(
                     "<li><a href=\"#{id}\"><b>{method}</b> <code>{path}</code></a> {what}</li>"
                 ));
@@ -96,8 +98,10 @@ impl Page {
     }
 
     fn operation(&mut self, path: &str, method: &str, operation: &Value) {
-        let (method, path) = (method.to_uppercase(), escaped(path));
-        let (id, what) = (text(&operation["operationId"]), text(&operation["summary"]));
+        let method = method.to_uppercase();
+        let path = escaped(path);
+        let id = text(&operation["operationId"]);
+        let what = text(&operation["summary"]);
         self.add(format_args!(
             "<section id=\"{id}\"><h3><b>{method}</b> <code>{path}</code></h3><p>{what}</p>"
         ));

@@ -105,9 +105,10 @@ impl Figure {
         let unit = self.unit.as_ref();
         let mut metric = encoder.encode_descriptor(self.name, self.help, unit, self.kind)?;
         for (labels, sample) in &self.samples {
-            match labels.is_empty() {
-                true => sample.encode(&mut metric)?,
-                false => sample.encode(&mut metric.encode_family(labels)?)?,
+            if labels.is_empty() {
+                sample.encode(&mut metric)?
+            } else {
+                sample.encode(&mut metric.encode_family(labels)?)?
             }
         }
         Ok(())
@@ -124,7 +125,8 @@ impl Sample {
             Sample::Count(Amount::Whole(value)) => metric.encode_counter(value, NONE),
             Sample::Count(Amount::Part(value)) => metric.encode_counter(value, NONE),
             Sample::Sizes(histogram, divisor) => {
-                let (sum, count) = (histogram.sum as f64 / divisor, histogram.count());
+                let sum = histogram.sum as f64 / divisor;
+                let count = histogram.count();
                 let bounds = histogram.bounds.iter().map(|bound| *bound as f64 / divisor);
                 let bounds = bounds.chain([f64::MAX]);
                 let buckets: Vec<_> = bounds.zip(histogram.counts.iter().copied()).collect();

@@ -123,9 +123,10 @@ impl Text {
         app: &Http,
         read: impl FnOnce(&str) -> Answered<T> + Send + 'static,
     ) -> Answered<(T, Room)> {
-        match self.text.len() > LONG_BYTES {
-            true => app.slowly(move || Ok((read(&self.text)?, self.room))).await,
-            false => Ok((read(&self.text)?, self.room)),
+        if self.text.len() > LONG_BYTES {
+            app.slowly(move || Ok((read(&self.text)?, self.room))).await
+        } else {
+            Ok((read(&self.text)?, self.room))
         }
     }
 
@@ -139,10 +140,7 @@ impl Text {
     where
         T: DeserializeOwned + Default + Send + 'static,
     {
-        match self.text.is_empty() {
-            true => Ok(T::default()),
-            false => self.form(app).await,
-        }
+        if self.text.is_empty() { Ok(T::default()) } else { self.form(app).await }
     }
 }
 

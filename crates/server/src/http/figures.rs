@@ -302,8 +302,9 @@ fn by_index(
     indexes: &[IndexInfo],
     figure: fn(&IndexInfo) -> u64,
 ) -> Figure {
-    let add = |all: Figure, it: &IndexInfo| all.of("index", &it.id.to_string(), figure(it));
-    indexes.iter().fold(Figure::gauge(name, help), add)
+    indexes
+        .iter()
+        .fold(Figure::gauge(name, help), |all, it| all.of("index", &it.id.to_string(), figure(it)))
 }
 
 fn work(

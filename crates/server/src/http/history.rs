@@ -61,7 +61,8 @@ pub(crate) struct VersionForm {
 impl From<HistoryEntry> for VersionForm {
     fn from(entry: HistoryEntry) -> VersionForm {
         let HistoryEntry { counter, writes, value, stamp, revision, expires } = entry;
-        let (deleted, value) = (value.is_none(), value.as_ref().map(raw));
+        let deleted = value.is_none();
+        let value = value.as_ref().map(raw);
         VersionForm { counter, writes, deleted, value, stamp, revision, expires }
     }
 }

@@ -71,7 +71,8 @@ pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<IndexList>> {
     )
 )]
 pub(crate) async fn info(State(app): State<Http>, Named(id): Named) -> Answered<Json<IndexForm>> {
-    let (db, id) = (app.db().clone(), number(&id)?);
+    let db = app.db().clone();
+    let id = number(&id)?;
     app.slowly(move || find(&db, id).map(Json::of)).await
 }
 
@@ -82,8 +83,7 @@ fn find(db: &Database, id: u32) -> Answered<IndexForm> {
 }
 
 fn number(id: &str) -> Answered<u32> {
-    let wrong = |_| Refusal::invalid(format!("{id:?} is no number of an index: list them"));
-    id.parse().map_err(wrong)
+    id.parse().map_err(|_| Refusal::invalid(format!("{id:?} is no number of an index: list them")))
 }
 
 /// The index to declare.

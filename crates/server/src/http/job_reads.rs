@@ -180,12 +180,14 @@ pub(crate) async fn list(
 ) -> Answered<Json<JobPageForm>> {
     let desk = app.jobs().clone();
     asking.user.may_list(desk.keys().of_type(&task_type).as_bytes())?;
-    let (state, at) = (parsed(asked.state.as_deref())?, point(asked.rev, asked.at)?);
+    let state = parsed(asked.state.as_deref())?;
+    let at = point(asked.rev, asked.at)?;
     app.slowly(move || {
         let Some(jobs) = desk.look(branch(asked.branch.as_ref()))? else {
             return Ok(Json::of(JobPageForm { jobs: Vec::new(), next: None, unreadable: 0 }));
         };
-        let (after, limit) = (asked.after.as_deref(), asked.limit.unwrap_or(PAGE_DEFAULT));
+        let after = asked.after.as_deref();
+        let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
         let page = match at {
             At::Latest => jobs.list(&task_type, state, after, limit)?,
             at => jobs.list_at(&task_type, state, after, limit, at)?,
@@ -235,7 +237,8 @@ pub(crate) async fn count(
 ) -> Answered<Json<JobCount>> {
     let desk = app.jobs().clone();
     asking.user.may_list(desk.keys().of_type(&task_type).as_bytes())?;
-    let (state, at) = (parsed(asked.state.as_deref())?, point(asked.rev, asked.at)?);
+    let state = parsed(asked.state.as_deref())?;
+    let at = point(asked.rev, asked.at)?;
     app.slowly(move || {
         let count = desk.count(branch(asked.branch.as_ref()), &task_type, state, at)?;
         Ok(Json::of(JobCount { count }))

@@ -35,7 +35,8 @@ pub(crate) struct JobStandForm {
 
 impl JobStandForm {
     fn of(name: &JobName, state: Stand) -> JobStandForm {
-        let (task_type, id) = (name.task_type().to_owned(), name.id().to_owned());
+        let task_type = name.task_type().to_owned();
+        let id = name.id().to_owned();
         JobStandForm { r#type: task_type, id, state: state.as_str() }
     }
 }
@@ -127,8 +128,8 @@ pub(crate) async fn submit_all(
     };
     let bytes = names.len() * size_of::<JobStandForm>();
     let encode = move || {
-        let stand = |(name, state): (&JobName, Stand)| JobStandForm::of(name, state);
-        let jobs = names.iter().zip(states).map(stand).collect();
+        let jobs =
+            names.iter().zip(states).map(|(name, state)| JobStandForm::of(name, state)).collect();
         Ok((StatusCode::CREATED, Json::of(GraphStandForm { jobs })))
     };
     app.sized(bytes, done_without_answer, encode).await
@@ -361,7 +362,8 @@ pub(crate) async fn fail(
     body: Body,
 ) -> Answered<Json<JobStandForm>> {
     let form: FailForm = read(&app, &headers, body).await?;
-    let (again, grant) = (form.again()?, Grant { name: name.clone(), token: form.token });
+    let again = form.again()?;
+    let grant = Grant { name: name.clone(), token: form.token };
     one(&app, &asking, place, &name, Order::Fail(grant, form.message, again)).await
 }
 

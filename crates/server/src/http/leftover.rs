@@ -69,8 +69,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let slot = Slot::default();
-    let lent = |body| Body::new(Lent { body, slot: slot.clone() });
-    let response = next.run(request.map(lent)).await;
+    let response = next.run(request.map(|body| Body::new(Lent { body, slot: slot.clone() }))).await;
     let left = slot.lock().take();
     if let Some(body) = left {
         // A client that sends more, or too slowly, is disconnected while it sends.

@@ -159,8 +159,9 @@ pub(crate) async fn get(
     asking.user.may_touch(desk.keys().lock(&name).as_bytes())?;
     app.slowly(move || {
         let holder = desk.holder(place.branch.as_deref().unwrap_or(MAIN), &name)?;
-        let free = || Refusal::not_found("LockFree", format!("nobody has the lock {name:?}"));
-        let holder = holder.ok_or_else(free)?;
+        let holder = holder.ok_or_else(|| {
+            Refusal::not_found("LockFree", format!("nobody has the lock {name:?}"))
+        })?;
         Ok(Json::of(HolderForm { owner: holder.owner, token: holder.token, until: holder.until }))
     })
     .await

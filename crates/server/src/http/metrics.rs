@@ -57,12 +57,11 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub fn new() -> Metrics {
-        let latency = || Histogram::new(BOUNDS_SECONDS);
         let metrics = Metrics {
             registry: Registry::with_prefix("mainstay"),
             clock: SystemClock::new(),
             requests: Family::default(),
-            latency: Family::new_with_constructor(latency),
+            latency: Family::new_with_constructor(|| Histogram::new(BOUNDS_SECONDS)),
             connections: Gauge::default(),
             refused: Counter::default(),
             tails: Gauge::default(),
@@ -113,7 +112,8 @@ pub(crate) async fn count(State(app): State<Http>, request: Request, next: Next)
     let metrics = app.metrics();
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     // Unmatched paths share one label, because clients could otherwise create any number of label values.
-    let (route, method) = (route.unwrap_or("none").to_owned(), method_name(request.method()));
+    let route = route.unwrap_or("none").to_owned();
+    let method = method_name(request.method());
     let began_us = metrics.clock.monotonic_us();
     let span = spans::request(method, &route, request.headers());
     let response = next.run(request).instrument(span.clone()).await;

@@ -70,8 +70,7 @@ fn is_same(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
 }
 
 fn is_allowed(origin: &HeaderValue, allowed: &[String]) -> bool {
-    let is_it = |allowed: &String| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes());
-    allowed.iter().any(is_it)
+    allowed.iter().any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
 }
 
 /// Returns whether a text is an origin as browsers send it: a scheme, a host, an optional port, and no path.

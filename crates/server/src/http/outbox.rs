@@ -226,7 +226,8 @@ pub(crate) async fn dead(
     State(app): State<Http>,
     Asked(asked): Asked<DeadArguments>,
 ) -> Answered<Json<MessagesForm>> {
-    let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
+    let after = asked.after;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let encode = |answer| match answer {
         OutboxAnswer::Messages(messages) => Ok(MessagesForm::of(messages, None)),
         _ => Err(Refusal::lost()),
@@ -257,8 +258,8 @@ pub(crate) async fn replay(
     Asked(place): Asked<OnBranch>,
     headers: HeaderMap,
 ) -> Answered<Json<ReplayedForm>> {
-    let wrong = |_| Refusal::invalid(format!("{id:?} is no number of a message"));
-    let id = id.parse().map_err(wrong)?;
+    let id =
+        id.parse().map_err(|_| Refusal::invalid(format!("{id:?} is no number of a message")))?;
     let command = OutboxCommand::Replay { id };
     let receipt = write(&app, &asking, &headers, place.branch, command).await?;
     match receipt.answers.first() {

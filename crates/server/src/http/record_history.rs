@@ -45,7 +45,8 @@ pub(crate) struct RecordVersionForm {
 impl From<RecordHistoryEntry> for RecordVersionForm {
     fn from(entry: RecordHistoryEntry) -> RecordVersionForm {
         let RecordHistoryEntry { counter, writes, fields, stamp, revision, expires } = entry;
-        let (deleted, fields) = (fields.is_none(), fields.as_ref().map(shown));
+        let deleted = fields.is_none();
+        let fields = fields.as_ref().map(shown);
         RecordVersionForm { counter, writes, deleted, fields, stamp, revision, expires }
     }
 }

@@ -65,7 +65,9 @@ pub(crate) async fn get(
     let key = Name::new(&key)?;
     let wanted = asked.fields.as_deref().map(listed).transpose()?;
     let at = point(asked.rev, asked.at)?;
-    let (db, branch, record) = (app.db().clone(), asked.branch.clone(), key.clone());
+    let db = app.db().clone();
+    let branch = asked.branch.clone();
+    let record = key.clone();
     let read = move || {
         let records = records_of(&db, branch.as_deref())?;
         let found = match at {
@@ -74,9 +76,10 @@ pub(crate) async fn get(
         };
         let Some(record) = found else { return Err(absent(&record)) };
         let tag = entity_tag(record.counter);
-        Ok(match is_known(&headers, record.counter) {
-            true => (StatusCode::NOT_MODIFIED, tag).into_response(),
-            false => (tag, Json::of(RecordForm::from(&record))).into_response(),
+        Ok(if is_known(&headers, record.counter) {
+            (StatusCode::NOT_MODIFIED, tag).into_response()
+        } else {
+            (tag, Json::of(RecordForm::from(&record))).into_response()
         })
     };
     app.read_entry(asked.branch.as_deref(), (Contract::Records, &key), at, read).await
@@ -132,8 +135,7 @@ pub(crate) async fn put(
 ) -> Answered<Response> {
     let key = Name::new(&key)?;
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let read = |text: &str| Ok(changes(&form::<Raw>(text)?)?);
-    let ((set, clear), _room) = body.parse(&app, read).await?;
+    let ((set, clear), _room) = body.parse(&app, |text| Ok(changes(&form::<Raw>(text)?)?)).await?;
     let ttl = how.ttl_ms.map_or(Ttl::Keep, Ttl::Millis);
     let write = RecordWrite { key, when: Vec::new(), replace: how.replace, set, clear, ttl };
     self::write(&app, &asking, &headers, how.branch, write).await
@@ -165,8 +167,8 @@ pub(crate) async fn patch(
 ) -> Answered<Response> {
     let key = Name::new(&key)?;
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let read = |text: &str| Ok(form::<WriteRecordForm>(text)?.to(key)?);
-    let (write, _room) = body.parse(&app, read).await?;
+    let (write, _room) =
+        body.parse(&app, |text| Ok(form::<WriteRecordForm>(text)?.to(key)?)).await?;
     self::write(&app, &asking, &headers, place.branch, write).await
 }
 
@@ -179,7 +181,8 @@ async fn write(
     mut write: RecordWrite,
 ) -> Answered<Response> {
     write.when.extend(Condition::of(headers)?.of_record());
-    let (key, conditional) = (write.key.clone(), !write.when.is_empty());
+    let key = write.key.clone();
+    let conditional = !write.when.is_empty();
     let receipt = run(app, asking, headers, branch, write, &key, conditional).await?;
     match receipt.answers.first() {
         Some(&Answer::MaybeCounter(Some(counter))) => {
@@ -295,7 +298,8 @@ pub(crate) async fn list(
     app.slowly(move || {
         let filters = filters(asked.tests.as_deref())?;
         let records = records_of(&db, asked.branch.as_deref())?;
-        let (after, limit) = (asked.after.as_deref(), asked.limit.unwrap_or(PAGE_DEFAULT));
+        let after = asked.after.as_deref();
+        let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
         check_place(&asked.prefix, after)?;
         let page = match point(asked.rev, asked.at)? {
             At::Latest => records.scan(&asked.prefix, &filters, after, limit)?,

@@ -60,7 +60,8 @@ impl Refusal {
         kind: impl std::fmt::Debug,
         message: impl Into<String>,
     ) -> Refusal {
-        let (kind, message) = (format!("{kind:?}"), message.into());
+        let kind = format!("{kind:?}");
+        let message = message.into();
         let error = ProblemBody { code, kind, message, position: None, keys: Vec::new() };
         // Most 503 conditions are short.
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);

@@ -33,10 +33,7 @@ impl Room {
     /// Waits until a body that has grown to `bytes` fits. The wait is shorter than for a new body, because
     /// two growing bodies could wait for each other's memory.
     pub async fn reach(&mut self, app: &Http, bytes: usize) -> Answered<()> {
-        let stepped = match bytes > SMALL_BYTES {
-            true => bytes.next_multiple_of(STEP_BYTES),
-            false => bytes,
-        };
+        let stepped = if bytes > SMALL_BYTES { bytes.next_multiple_of(STEP_BYTES) } else { bytes };
         self.grow_to(app, stepped, app.settings().upload_pause_limit()).await
     }
 

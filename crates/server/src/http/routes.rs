@@ -202,8 +202,11 @@ fn operation() -> Vec<Route> {
 
 /// The names of all routes, for the check against the OpenAPI document.
 pub fn route_names() -> Vec<RouteName> {
-    let name = |(method, path, ..): Route| (method, path.replace("{*", "{"));
-    data().into_iter().chain(operation()).map(name).collect()
+    data()
+        .into_iter()
+        .chain(operation())
+        .map(|(method, path, ..)| (method, path.replace("{*", "{")))
+        .collect()
 }
 
 /// The router of the whole face.

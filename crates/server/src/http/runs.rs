@@ -80,7 +80,8 @@ pub(crate) async fn list(
         updated_from: asked.updated_from,
         updated_before: asked.updated_before,
     };
-    let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
+    let after = asked.after;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = RunCommand::List { filter, after, limit };
     let at = point(asked.rev, asked.at)?;
     let encode = |answer| match answer {
@@ -128,7 +129,8 @@ pub(crate) async fn get(
     Named(run): Named,
     Asked(moment): Asked<Moment>,
 ) -> Answered<Json<RunForm>> {
-    let (run, at) = (Name::new(&run)?, point(moment.rev, moment.at)?);
+    let run = Name::new(&run)?;
+    let at = point(moment.rev, moment.at)?;
     let command = RunCommand::Get { run: run.clone() };
     let encode = move |answer| match answer {
         RunAnswer::Info(Some(info)) => Ok(Json::of(info.into())),
@@ -161,15 +163,16 @@ pub(crate) async fn bootstrap(
 ) -> Answered<Json<Vec<AppendedForm>>> {
     let run = Name::new(&run)?;
     let body = Text::read(&app, &headers, body, app.settings().transaction_limit_bytes).await?;
-    let read = move |text: &str| Ok(form::<BootstrapForm>(text)?.at(run)?);
-    let (command, _room) = body.parse(&app, read).await?;
+    let (command, _room) =
+        body.parse(&app, move |text| Ok(form::<BootstrapForm>(text)?.at(run)?)).await?;
     let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
     app.answer(receipt, |receipt| Ok(Json::of(appended(receipt)?))).await
 }
 
 /// The outcome of every event.
 fn appended(receipt: Receipt) -> Answered<Vec<AppendedForm>> {
-    let (mut all, foreign) = (Vec::new(), || Refusal::foreign(receipt.repeated));
+    let mut all = Vec::new();
+    let foreign = || Refusal::foreign(receipt.repeated);
     for answer in receipt.answers {
         let Answer::Run(answer) = answer else { return Err(foreign()) };
         match *answer {
@@ -301,8 +304,10 @@ pub(crate) async fn fetch(
     Named(run): Named,
     Asked(asked): Asked<FetchArguments>,
 ) -> Answered<Json<EventPageForm>> {
-    let (run, limit) = (Name::new(&run)?, asked.limit.unwrap_or(PAGE_DEFAULT));
-    let (after, at) = (asked.after, point(asked.rev, asked.at)?);
+    let run = Name::new(&run)?;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
+    let after = asked.after;
+    let at = point(asked.rev, asked.at)?;
     let command = RunCommand::Fetch { run, after, limit };
     let encode = move |answer| {
         let RunAnswer::Events(events) = answer else { return Err(Refusal::lost()) };
@@ -341,7 +346,8 @@ pub(crate) async fn snapshot(
     Named(run): Named,
     Asked(asked): Asked<SnapshotArguments>,
 ) -> Answered<Json<SnapshotForm>> {
-    let (run, at) = (Name::new(&run)?, point(asked.rev, asked.at)?);
+    let run = Name::new(&run)?;
+    let at = point(asked.rev, asked.at)?;
     let command = RunCommand::Snapshot { run: run.clone(), seq: asked.seq };
     read(&app, asked.branch, at, command, move |answer| shown_snapshot(&run, answer)).await
 }
@@ -360,7 +366,8 @@ pub(crate) async fn project(
     Named(run): Named,
     Asked(moment): Asked<Moment>,
 ) -> Answered<Json<SnapshotForm>> {
-    let (run, at) = (Name::new(&run)?, point(moment.rev, moment.at)?);
+    let run = Name::new(&run)?;
+    let at = point(moment.rev, moment.at)?;
     let command = RunCommand::Project { run: run.clone() };
     read(&app, moment.branch, at, command, move |answer| shown_snapshot(&run, answer)).await
 }
@@ -396,8 +403,10 @@ pub(crate) async fn alerts(
     Named(run): Named,
     Asked(asked): Asked<FetchArguments>,
 ) -> Answered<Json<AlertPageForm>> {
-    let (run, limit) = (Name::new(&run)?, asked.limit.unwrap_or(PAGE_DEFAULT));
-    let (after, at) = (asked.after, point(asked.rev, asked.at)?);
+    let run = Name::new(&run)?;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
+    let after = asked.after;
+    let at = point(asked.rev, asked.at)?;
     let command = RunCommand::Alerts { run, after, limit };
     let encode = move |answer| {
         let RunAnswer::Alerts(alerts) = answer else { return Err(Refusal::lost()) };

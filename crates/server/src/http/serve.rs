@@ -244,15 +244,16 @@ impl Talk {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
         builder.max_buf_size(HEAD_LIMIT_BYTES).max_header_size(HEAD_LIMIT_BYTES);
-        let (router, peer) = (TowerToHyperService::new(self.router), self.peer);
+        let router = TowerToHyperService::new(self.router);
+        let peer = self.peer;
         let account = self.app.memory().connect(None);
         let share = ConnectionShare::default();
         let asks_for_users = self.app.security().stranger().is_none();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(share.clone());
-            let (answering, share) =
-                (answers::on(account.clone(), router.call(request)), share.clone());
+            let answering = answers::on(account.clone(), router.call(request));
+            let share = share.clone();
             async move {
                 let mut answered = answering.await;
                 // On a server with users, an unauthenticated connection is closed after each response. Health

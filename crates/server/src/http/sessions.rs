@@ -46,9 +46,10 @@ async fn ask<T: Send + 'static>(
     let is_read = command.reads();
     let receipt = run(app, asking, command).await?;
     let encode = |receipt| encode(answered(receipt)?);
-    match is_read {
-        true => app.sized(weight_bytes(&receipt), no_memory, || encode(receipt)).await,
-        false => app.answer(receipt, encode).await,
+    if is_read {
+        app.sized(weight_bytes(&receipt), no_memory, || encode(receipt)).await
+    } else {
+        app.answer(receipt, encode).await
     }
 }
 
@@ -118,7 +119,8 @@ pub(crate) async fn list(
     asking: Asking,
     Asked(asked): Asked<ListArguments>,
 ) -> Answered<Json<SessionPageForm>> {
-    let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
+    let after = asked.after;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let encode = |answer| match answer {
         SessionAnswer::List(page) => Ok(Json::of(page.into())),
         _ => Err(Refusal::lost()),
@@ -296,7 +298,8 @@ pub(crate) async fn pending(
     Named(session): Named,
     Asked(asked): Asked<PendingArguments>,
 ) -> Answered<Json<LettersForm>> {
-    let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
+    let after = asked.after;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = SessionCommand::Pending { session: Name::new(&session)?, after, limit, epoch: 0 };
     let encode = |answer| match answer {
         SessionAnswer::Pending { requests, more } => Ok(Json::of(LettersForm::of(requests, more))),

@@ -39,8 +39,12 @@ impl UserSeats {
     pub fn new(security: &Security, limit: usize) -> UserSeats {
         let share = security.share_of(limit);
         let names = security.user_names().into_iter().filter(|_| share < limit);
-        let seats = |name: &str| (name.to_owned(), Arc::new(Semaphore::new(share)));
-        UserSeats { of_users: names.map(seats).collect(), share }
+        UserSeats {
+            of_users: names
+                .map(|name| (name.to_owned(), Arc::new(Semaphore::new(share))))
+                .collect(),
+            share,
+        }
     }
 
     /// The most permits that one user can hold.

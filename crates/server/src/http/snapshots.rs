@@ -48,8 +48,10 @@ pub(crate) async fn take(
     Named(space): Named,
     Asked(moment): Asked<Moment>,
 ) -> Answered<Response> {
-    let (space, at) = (Name::new(&space)?, point(moment.rev, moment.at)?);
-    let (db, spare) = (app.db().clone(), app.settings().spare());
+    let space = Name::new(&space)?;
+    let at = point(moment.rev, moment.at)?;
+    let db = app.db().clone();
+    let spare = app.settings().spare();
     let scratch = scratch(&app, 0)?;
     let taken = app.transfer(move || {
         let view = keyed_of(&db, moment.branch.as_deref(), &space)?.at(at)?;
@@ -131,7 +133,8 @@ pub(crate) async fn restore(
     headers: HeaderMap,
     body: Body,
 ) -> Answered<Json<Restored>> {
-    let (space, limit_bytes) = (Name::new(&space)?, app.settings().import_limit_bytes);
+    let space = Name::new(&space)?;
+    let limit_bytes = app.settings().import_limit_bytes;
     let length_bytes = length_of(&headers).map_or(0, |length| length as u64);
     if length_bytes > limit_bytes {
         return Err(Refusal::too_large(limit_bytes));

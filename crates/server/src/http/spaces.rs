@@ -41,7 +41,8 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListArguments>,
 ) -> Answered<Json<PageForm>> {
     check_place(&asked.prefix, asked.after.as_deref())?;
-    let (prefix, after) = (asked.prefix, asked.after);
+    let prefix = asked.prefix;
+    let after = asked.after;
     let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = StateCommand::Spaces { prefix, after, limit };
     let encode = |answer| match answer {
@@ -61,7 +62,8 @@ async fn read<T: Send + 'static>(
 ) -> Answered<T> {
     let db = app.db().clone();
     app.slowly(move || {
-        let (branch, command) = (branch.as_deref().unwrap_or(MAIN), command.into());
+        let branch = branch.as_deref().unwrap_or(MAIN);
+        let command = command.into();
         let answer = match at {
             At::Latest => {
                 let (answers, _) = db.look(branch, &[command])?;
@@ -112,7 +114,8 @@ pub(crate) async fn info(
     Named(space): Named,
     Asked(moment): Asked<Moment>,
 ) -> Answered<Json<SpaceForm>> {
-    let (space, at) = (Name::new(&space)?, point(moment.rev, moment.at)?);
+    let space = Name::new(&space)?;
+    let at = point(moment.rev, moment.at)?;
     let command = StateCommand::Info { space: space.clone() };
     let encode = move |answer| match answer {
         StateAnswer::Info(Some(info)) => Ok(Json::of(info.into())),
@@ -227,7 +230,8 @@ pub(crate) async fn seal(
     body: Body,
 ) -> Answered<Json<Sealed>> {
     let form: Frontier = small_form(&app, &headers, body).await?;
-    let (space, frontier) = (Name::new(&space)?, form.frontier.version()?);
+    let space = Name::new(&space)?;
+    let frontier = form.frontier.version()?;
     let mut settled = 0;
     loop {
         let (piece, done) =
@@ -322,7 +326,8 @@ pub(crate) async fn waiting(
     Asked(asked): Asked<WaitingArguments>,
 ) -> Answered<Json<Waiting>> {
     let below = asked.below.as_deref().map(str::parse).transpose()?;
-    let (space, limit) = (Name::new(&space)?, asked.limit.unwrap_or(PAGE_DEFAULT));
+    let space = Name::new(&space)?;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = StateCommand::Waiting { space, below, limit };
     let at = point(asked.rev, asked.at)?;
     let encode = |answer| match answer {

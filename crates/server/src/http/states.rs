@@ -71,7 +71,8 @@ pub(crate) async fn scan(
     Asked(asked): Asked<ScanArguments>,
 ) -> Answered<Json<StatePageForm>> {
     let after = asked.after.as_deref().map(key_of).transpose()?;
-    let (space, prefix) = (Name::new(&space)?, key_of(&asked.prefix)?);
+    let space = Name::new(&space)?;
+    let prefix = key_of(&asked.prefix)?;
     let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = StateCommand::Scan { space, prefix, after, limit };
     let at = point(asked.rev, asked.at)?;
@@ -113,12 +114,11 @@ pub(crate) async fn get(
         };
         let version = HeaderValue::try_from(state.version.to_string());
         let version = version.map_err(|_| Refusal::lost())?;
-        let mut response = match names_bytes(&headers, &header::ACCEPT) {
-            true => {
-                let kind = (header::CONTENT_TYPE, HeaderValue::from_static(BYTES));
-                ([kind], state.value).into_response()
-            }
-            false => Json::of(StateForm::of(&key, &state)).into_response(),
+        let mut response = if names_bytes(&headers, &header::ACCEPT) {
+            let kind = (header::CONTENT_TYPE, HeaderValue::from_static(BYTES));
+            ([kind], state.value).into_response()
+        } else {
+            Json::of(StateForm::of(&key, &state)).into_response()
         };
         response.headers_mut().insert(VERSION, version);
         Ok(response)
@@ -127,7 +127,8 @@ pub(crate) async fn get(
 }
 
 fn absent(space: &Name, key: &[u8]) -> Refusal {
-    let (space, key) = (space.as_str(), shown_key(key));
+    let space = space.as_str();
+    let key = shown_key(key);
     Refusal::not_found("StateNotFound", format!("the key {key:?} of space {space:?} has no state"))
 }
 
@@ -240,13 +241,13 @@ pub(crate) async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Answered<Json<WroteOne>> {
-    let (version, limit_bytes) = (how.version()?, app.settings().value_limit_bytes);
-    let (value, _room) = match names_bytes(&headers, &header::CONTENT_TYPE) {
-        true => whole(&app, &headers, body, limit_bytes).await?,
-        false => {
-            let text = Text::read(&app, &headers, body, limit_bytes).await?;
-            text.parse(&app, |text| Ok(state_bytes(&form::<Raw>(text)?)?)).await?
-        }
+    let version = how.version()?;
+    let limit_bytes = app.settings().value_limit_bytes;
+    let (value, _room) = if names_bytes(&headers, &header::CONTENT_TYPE) {
+        whole(&app, &headers, body, limit_bytes).await?
+    } else {
+        let text = Text::read(&app, &headers, body, limit_bytes).await?;
+        text.parse(&app, |text| Ok(state_bytes(&form::<Raw>(text)?)?)).await?
     };
     let write = StateWrite::put(key, value, version);
     write_one(&app, &asking, &headers, how.branch, space, write).await

@@ -54,7 +54,8 @@ pub(crate) async fn tail(
     Asked(asked): Asked<TailArguments>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let (run, limit) = (Name::new(&run)?, asked.limit.unwrap_or(PAGE_DEFAULT));
+    let run = Name::new(&run)?;
+    let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     check_page(limit)?;
     if asked.limit.is_some() && asked.wait_ms.is_none() {
         return Err(Refusal::invalid("limit is for pages: give wait_ms, too, or leave it out"));
@@ -78,8 +79,10 @@ async fn page(
     wait_ms: u64,
 ) -> Answered<Json<EventPageForm>> {
     let wait = Duration::from_millis(wait_ms.min(app.settings().feed_wait_limit_ms));
-    let (mut events, mut next) = (Vec::new(), reader.position());
-    let (mut held, mut bytes) = (Vec::new(), 0);
+    let mut events = Vec::new();
+    let mut next = reader.position();
+    let mut held = Vec::new();
+    let mut bytes = 0;
     // Only the first events are waited for. The page then takes the events that are available, up to the
     // limit.
     loop {
@@ -94,7 +97,8 @@ async fn page(
         };
         let is_end = told.is_empty() || !reader.is_behind();
         for told in told.into_iter().take(limit - events.len()) {
-            (next, bytes) = (told.seq, bytes + told.json().get().len());
+            next = told.seq;
+            bytes += told.json().get().len();
             events.push(told.json().to_owned());
             held.push(told.held);
         }

@@ -57,7 +57,8 @@ pub(super) struct Ready {
     )
 )]
 pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answered<Response> {
-    let (db, scratch) = (app.db().clone(), scratch(&app, 0)?);
+    let db = app.db().clone();
+    let scratch = scratch(&app, 0)?;
     let spare = app.settings().spare();
     let ready = app.transfer(move || {
         let path = scratch.path().join("export");
@@ -98,7 +99,8 @@ pub(crate) async fn backup(
     State(app): State<Http>,
     Asked(wanted): Asked<Wanted>,
 ) -> Answered<Response> {
-    let (db, scratch) = (app.db().clone(), scratch(&app, 0)?);
+    let db = app.db().clone();
+    let scratch = scratch(&app, 0)?;
     let spare = app.settings().spare();
     let ready = app.transfer(move || {
         check_meant(&db, wanted.database.as_deref())?;
@@ -208,7 +210,8 @@ pub(super) async fn receive(
     spare: DiskReserve,
 ) -> Answered<()> {
     let mut file = tokio::fs::File::create(path).await.map_err(|e| no_scratch(&e))?;
-    let (mut received_bytes, mut fitting_bytes) = (0, 0);
+    let mut received_bytes = 0;
+    let mut fitting_bytes = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| cut(&error, limit_bytes))?;
         let Ok(piece) = frame.into_data() else { continue };
@@ -233,8 +236,9 @@ async fn check_room(
     more_bytes: u64,
 ) -> Answered<tokio::fs::File> {
     let file = file.into_std().await;
-    let look = move || spare.check(&file, more_bytes).map(|()| file);
-    let looked = tokio::task::spawn_blocking(look).await.map_err(|_| Refusal::lost())?;
+    let looked = tokio::task::spawn_blocking(move || spare.check(&file, more_bytes).map(|()| file))
+        .await
+        .map_err(|_| Refusal::lost())?;
     looked.map(tokio::fs::File::from_std).map_err(|error| no_scratch(&error))
 }
 

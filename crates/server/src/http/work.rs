@@ -89,8 +89,7 @@ impl Writer {
 
     /// The number of writes that wait for the thread.
     pub fn waiting(&self) -> usize {
-        let waiting = |sender: &mpsc::Sender<Write>| sender.max_capacity() - sender.capacity();
-        self.sender.as_ref().map_or(0, waiting)
+        self.sender.as_ref().map_or(0, |sender| sender.max_capacity() - sender.capacity())
     }
 
     async fn send(&self, write: Write) -> Answered<()> {
@@ -511,18 +510,22 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let read = |name: &str| {
-            let (app, db, name) = (app.clone(), db.clone(), Name::new(name).unwrap());
+            let app = app.clone();
+            let db = db.clone();
+            let name = Name::new(name).unwrap();
             async move {
                 let entry = (Contract::Cells, &name);
                 let cell = name.clone();
-                let read = move || Ok(db.cells().get(cell.as_str())?);
-                app.read_entry(None, entry, At::Latest, read).await
+                app.read_entry(None, entry, At::Latest, move || {
+                    Ok(db.cells().get(cell.as_str())?)
+                })
+                .await
             }
         };
         assert!(read("small").await.unwrap().is_some());
         let account = app.memory().connect(None);
-        let large = |_| tokio::spawn(answers::on(account.clone(), read("large")));
-        let [first, second, third] = [1, 2, 3].map(large);
+        let [first, second, third] =
+            [1, 2, 3].map(|_| tokio::spawn(answers::on(account.clone(), read("large"))));
         let refused = third.await.unwrap().unwrap_err();
         assert!(refused.text().contains("memory.per_connection_bytes"), "{}", refused.text());
         assert!(!first.is_finished() && !second.is_finished());

@@ -109,17 +109,19 @@ impl Desk {
 
     /// Returns the jobs of a branch for reading; `None` if the database never had a job.
     pub fn look(&self, branch: &str) -> Result<Option<Jobs>> {
-        match self.opened.lock().is_some() || self.has_jobs()? {
-            true => self.on(branch).map(Some),
-            false => Ok(None),
+        if self.opened.lock().is_some() || self.has_jobs()? {
+            self.on(branch).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
     /// Returns the branches whose jobs are claimed and swept.
     pub(super) fn served_branches(&self) -> Result<Vec<String>> {
-        match self.settings.serve_branches {
-            false => Ok(vec![MAIN.to_owned()]),
-            true => Ok(self.db.try_branches()?.into_iter().map(|branch| branch.name).collect()),
+        if self.settings.serve_branches {
+            Ok(self.db.try_branches()?.into_iter().map(|branch| branch.name).collect())
+        } else {
+            Ok(vec![MAIN.to_owned()])
         }
     }
 

@@ -47,9 +47,10 @@ impl Directory {
     /// Fsyncs a file and all directories from it up to the root.
     fn sync(&self, place: &Place) -> Result<()> {
         let path = self.files.path_to_filesystem(place)?;
-        let inside = |it: &&Path| it.starts_with(&self.root);
-        let synced =
-            path.ancestors().take_while(inside).try_for_each(|it| File::open(it)?.sync_all());
+        let synced = path
+            .ancestors()
+            .take_while(|it| it.starts_with(&self.root))
+            .try_for_each(|it| File::open(it)?.sync_all());
         synced.map_err(|source| object_store::Error::Generic {
             store: "files",
             source: source.into(),

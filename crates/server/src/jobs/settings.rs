@@ -85,8 +85,10 @@ impl Settings {
 
     /// Opens the store for large input and output, if one is configured.
     pub fn objects(&self) -> Result<Option<Arc<dyn ObjectStore>>> {
-        let open = |at: &PathBuf| Ok(Arc::new(Directory::open(at)?) as Arc<dyn ObjectStore>);
-        self.objects_directory.as_ref().map(open).transpose()
+        self.objects_directory
+            .as_ref()
+            .map(|at| Ok(Arc::new(Directory::open(at)?) as Arc<dyn ObjectStore>))
+            .transpose()
     }
 }
 

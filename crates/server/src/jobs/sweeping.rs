@@ -9,16 +9,17 @@ use std::time::Duration;
 /// Starts the sweep at the configured interval. Returns `None` if it is disabled.
 pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
     let Some(every_ms) = desk.settings().sweep_interval_ms else { return Ok(None) };
-    let (own, desk) = (desk.clone(), desk.clone());
+    let own = desk.clone();
+    let desk = desk.clone();
     // The first sweep does nothing, because workers could not send heartbeats while the server was down.
     let mut is_first = true;
-    let find = move || match std::mem::take(&mut is_first) {
-        true => Ok(Vec::new()),
-        false => own.to_be_swept(),
-    };
+    let find =
+        move || if std::mem::take(&mut is_first) { Ok(Vec::new()) } else { own.to_be_swept() };
     let mut failing = false;
-    let hear = move |sweep: &Sweep| failing = tell(&desk, sweep, failing);
-    Sweeper::telling(Duration::from_millis(every_ms), find, hear).map(Some)
+    Sweeper::telling(Duration::from_millis(every_ms), find, move |sweep| {
+        failing = tell(&desk, sweep, failing)
+    })
+    .map(Some)
 }
 
 /// Logs a sweep that changed something, and the first of a series of failures. Returns whether this sweep

@@ -76,9 +76,10 @@ impl<'a> Arguments<'a> {
     /// Consumes the next word as a value; with `JSON` behind it, as a typed one.
     pub fn value(&mut self) -> Result<Value, Reply> {
         let word = self.word()?;
-        match self.take("JSON") {
-            true => Ok(Value::from_json(text(word)?)?),
-            false => Ok(Value::from_text(word)),
+        if self.take("JSON") {
+            Ok(Value::from_json(text(word)?)?)
+        } else {
+            Ok(Value::from_text(word))
         }
     }
 
@@ -104,18 +105,12 @@ impl<'a> Arguments<'a> {
         if self.take("REV") {
             return Ok(Some(At::Revision(self.count()?)));
         }
-        match self.take("AT") {
-            true => Ok(Some(At::Stamp(self.count()?))),
-            false => Ok(None),
-        }
+        if self.take("AT") { Ok(Some(At::Stamp(self.count()?))) } else { Ok(None) }
     }
 
     /// Fails if words are left.
     pub fn end(&self) -> Result<(), Reply> {
-        match self.words.is_empty() {
-            true => Ok(()),
-            false => Err(syntax_error()),
-        }
+        if self.words.is_empty() { Ok(()) } else { Err(syntax_error()) }
     }
 }
 
@@ -145,7 +140,8 @@ fn usage(words: &[&[u8]]) -> Reply {
     let Some(spec) = words.first().and_then(|name| table::named(name)) else {
         return syntax_error();
     };
-    let (name, syntax) = (spec.name.to_uppercase(), spec.syntax);
+    let name = spec.name.to_uppercase();
+    let syntax = spec.syntax;
     Reply::error(format!("INVALID give {name} {syntax}; numbers are whole and not negative"))
 }
 

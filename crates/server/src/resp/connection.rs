@@ -250,7 +250,8 @@ impl Connection {
         if self.is_paced() {
             return None;
         }
-        let (mut left, mut bytes) = (self.settings().turn_requests, 0);
+        let mut left = self.settings().turn_requests;
+        let mut bytes = 0;
         self.turn_ends_us = self.session.shared.ticks_us().saturating_add(slice_us);
         let mut wish = self.consume(&[], &mut left, batch);
         while wish.is_none()
@@ -295,7 +296,8 @@ impl Connection {
 
     /// Ends the throttling delay.
     pub fn ends_wait(&mut self) {
-        (self.paced, self.waits_for_pace) = (None, false);
+        self.paced = None;
+        self.waits_for_pace = false;
     }
 
     /// Returns the memory that the connection holds, by kind.
@@ -327,7 +329,9 @@ impl Connection {
             return;
         }
         let in_mid_reply = self.sent < self.output.len() || self.owes();
-        (self.input, self.output, self.sent) = (Vec::new(), Vec::new(), 0);
+        self.input = Vec::new();
+        self.output = Vec::new();
+        self.sent = 0;
         self.session.multi = None;
         self.debts.clear();
         if !in_mid_reply {
@@ -357,9 +361,10 @@ impl Connection {
         self.input.extend_from_slice(fresh);
         let mut input = std::mem::take(&mut self.input);
         let (used, wish) = self.requests(&input, left, batch);
-        match used == input.len() {
-            true => input = Vec::new(),
-            false => drop(input.drain(..used)),
+        if used == input.len() {
+            input = Vec::new()
+        } else {
+            drop(input.drain(..used))
         }
         self.input = input;
         wish
@@ -566,7 +571,8 @@ impl Connection {
     /// Returns a function that tells whether work done for this connection can be abandoned. That is so if
     /// the client is gone, or has closed its side for longer than it may take to read the last replies.
     pub fn is_given_up(&self) -> impl Fn() -> bool + Send + use<> {
-        let (shared, alive) = (self.session.shared.clone(), self.session.alive.clone());
+        let shared = self.session.shared.clone();
+        let alive = self.session.alive.clone();
         let hung_up_us = self.hung_up_us.clone();
         let patience_us = self.settings().drain_limit_ms.saturating_mul(1000);
         move || {
@@ -665,7 +671,8 @@ impl Connection {
         mut receipts: impl Iterator<Item = mainstay::Result<Receipt>>,
         took_us: u64,
     ) {
-        (self.behind_bytes, self.written) = (0, Written::default());
+        self.behind_bytes = 0;
+        self.written = Written::default();
         self.session.batch_bytes = 0;
         self.batched_bytes = 0;
         while let Some(debt) = self.debts.pop_front() {
@@ -690,7 +697,8 @@ impl Connection {
     pub fn cut(&mut self) {
         self.ends();
         self.is_cut = true;
-        (self.output, self.sent) = (Vec::new(), 0);
+        self.output = Vec::new();
+        self.sent = 0;
         // The reservation shrinks, which cannot fail.
         let _ = self.reserve();
     }
@@ -782,9 +790,10 @@ impl Connection {
             }
         }
         self.sent = 0;
-        match self.output.capacity() > KEPT_BYTES {
-            true => self.output = Vec::new(),
-            false => self.output.clear(),
+        if self.output.capacity() > KEPT_BYTES {
+            self.output = Vec::new()
+        } else {
+            self.output.clear()
         }
         // The reservation shrinks, which cannot fail.
         let _ = self.reserve();

@@ -222,14 +222,15 @@ impl Loop {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let address = Address { messages, waker };
         let told = address.clone();
-        let done = move |receipts| told.send(Message::Executed(receipts));
         Ok(Loop {
             writes: WriteQueue::default(),
             under_way: None,
             batch_was_slow: false,
             batches_since_read: 0,
             executed_us: 0,
-            executor: Executor::start(shared.db.clone(), done)?,
+            executor: Executor::start(shared.db.clone(), move |receipts| {
+                told.send(Message::Executed(receipts))
+            })?,
             tally: shared.figures.tally(),
             began_us: 0,
             seen_us: 0,
@@ -306,9 +307,14 @@ impl Loop {
             return Some(Duration::ZERO);
         }
         let pause = self.accepts_again().or(self.stopping.map(|_| PAUSE));
-        let until_due =
-            |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.shared.ticks_us()));
-        pause.into_iter().chain(self.deadlines.next_us().map(until_due)).min()
+        pause
+            .into_iter()
+            .chain(
+                self.deadlines.next_us().map(|at_us| {
+                    Duration::from_micros(at_us.saturating_sub(self.shared.ticks_us()))
+                }),
+            )
+            .min()
     }
 
     /// Handles the deadlines that have passed: closes the connections that have not completed the step in
@@ -508,7 +514,8 @@ impl Loop {
         let place = entry.key();
         let connection = entry.insert(Connection::new(stream, &self.shared, peer, seat));
         connection.session.tally = self.tally.clone();
-        let (id, stranger) = (connection.session.id, connection.session.user.is_none());
+        let id = connection.session.id;
+        let stranger = connection.session.user.is_none();
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(connection.socket(), Token(place), both);
         match registered {
@@ -617,7 +624,8 @@ impl Loop {
             connection.session.note_slow(last, took_us);
         }
         if connection.owes() {
-            let (owner, began_us) = (connection.session.owner(), self.began_us);
+            let owner = connection.session.owner();
+            let began_us = self.began_us;
             self.writes.put(Writes { owner, place, id, first, began_us });
         } else {
             // The connection dropped its requests of this turn, so nothing waits for these transactions.
@@ -670,11 +678,10 @@ impl Loop {
         let somebody_reads = self.batches_since_read <= UNREAD_BATCHES || !self.ready.is_empty();
         // A transaction of several steps may take long without an fsync, because each step may rewrite a
         // large record.
-        let is_long = |one: &Transaction| one.steps.len() > SHORT_STEPS;
         self.connections.len() > waiters.len()
             && (somebody_reads && transactions.iter().any(syncs)
                 || transactions.len() > SHORT_BATCH
-                || transactions.iter().any(is_long)
+                || transactions.iter().any(|one| one.steps.len() > SHORT_STEPS)
                 || self.batch_was_slow
                 || self.shared.db.is_busy())
     }
@@ -729,7 +736,8 @@ impl Loop {
     }
 
     fn tell_ending(&self, connection: &Connection) {
-        let (client, why) = (&connection.session.peer, connection.ending());
+        let client = &connection.session.peer;
+        let why = connection.ending();
         match why {
             Ending::SlowReader => {
                 count(&self.shared.figures.slow_readers);
@@ -742,8 +750,9 @@ impl Loop {
     /// Starts the asynchronous work that a connection needs.
     fn grant(&mut self, place: usize, wish: Wish) {
         let Some(connection) = self.connections.get_mut(place) else { return };
-        let (id, address, alive) =
-            (connection.session.id, self.address.clone(), connection.session.alive.clone());
+        let id = connection.session.id;
+        let address = self.address.clone();
+        let alive = connection.session.alive.clone();
         // The worker encodes the reply, because encoding a long reply here would delay the other
         // connections.
         let protocol = connection.session.protocol;
@@ -764,9 +773,12 @@ impl Loop {
             }
             Wish::Login(login) => {
                 let (name, password) = login.credentials();
-                let told =
-                    move |verdict| address.send(Message::LoggedIn(place, id, login, verdict));
-                self.shared.security.verify(name, password, &connection.session.peer, told);
+                self.shared.security.verify(
+                    name,
+                    password,
+                    &connection.session.peer,
+                    move |verdict| address.send(Message::LoggedIn(place, id, login, verdict)),
+                );
             }
             Wish::Wait(reading) => {
                 self.feeds.take(Reader { awaited: reading, alive, tell: Box::new(done) });
@@ -778,8 +790,9 @@ impl Loop {
                 self.list(place);
             }
             Wish::Task(task) => {
-                let waker = move || std::task::Waker::from(Arc::new(Bell { address, place, id }));
-                connection.keep(task, waker);
+                connection.keep(task, move || {
+                    std::task::Waker::from(Arc::new(Bell { address, place, id }))
+                });
                 connection.go_on();
             }
         }

@@ -44,7 +44,8 @@ impl Session {
         &self,
         transaction: Transaction,
     ) -> impl FnOnce() -> Result<Receipt> + Send + use<> {
-        let (db, user) = (self.shared.db.clone(), self.user.clone());
+        let db = self.shared.db.clone();
+        let user = self.user.clone();
         move || {
             let bytes = large_bytes(&db, &transaction);
             if bytes == 0 {

@@ -18,7 +18,7 @@ use super::reply::Reply;
 use super::shared::FeedSeat;
 use super::work::Counted;
 use crate::fair_queue::FairQueue;
-use crate::memory::{Account, Exceeded, Kind, Reservation};
+use crate::memory::{Account, Kind, Reservation};
 use crate::process;
 use crate::security::User;
 use mainstay::{
@@ -166,7 +166,8 @@ impl Reading {
     fn tell(&mut self) -> Reply {
         self.found_bytes = 0;
         self.held = self.held.take().map(Reservation::emptied);
-        let (events, position) = (std::mem::take(&mut self.found), self.feed.position());
+        let events = std::mem::take(&mut self.found);
+        let position = self.feed.position();
         (self.telling.shape)(Ok(Found { events, position, more: self.more }))
     }
 
@@ -174,7 +175,8 @@ impl Reading {
     /// continues after that revision misses nothing.
     fn look_through(&mut self, mut bytes: usize) -> mainstay::Result<()> {
         let mut last = self.found.last().map_or(0, |event| event.revision);
-        (self.more, self.at_end) = (false, false);
+        self.more = false;
+        self.at_end = false;
         while self.wants_more() || self.feed.position() < last {
             match self.feed.glance(&mut bytes)? {
                 Glance::Event(event) if self.hides(&event) => {}
@@ -200,20 +202,20 @@ impl Reading {
     }
 
     fn hides(&self, event: &Event) -> bool {
-        let may_follow = |user: &Arc<User>| user.may_follow(event.contract, &event.key);
-        !self.user.as_ref().is_some_and(may_follow)
+        !self.user.as_ref().is_some_and(|user| user.may_follow(event.contract, &event.key))
     }
 
     fn keep(&mut self, mut event: Event) -> mainstay::Result<()> {
         if !self.telling.values {
-            (event.value, event.fields) = (None, None);
+            event.value = None;
+            event.fields = None;
         }
         let value_bytes = event.value.as_ref().map_or(0, Value::weight_bytes);
         let fields_bytes = event.fields.as_ref().map_or(0, Fields::weight_bytes);
         self.found_bytes += size_of::<Event>() + event.key.len() + value_bytes + fields_bytes;
         if let Some(held) = &mut self.held {
-            let too_much = |exceeded: Exceeded| Error::new(Code::QueueFull, exceeded.to_string());
-            held.resize(self.found_bytes).map_err(too_much)?;
+            held.resize(self.found_bytes)
+                .map_err(|exceeded| Error::new(Code::QueueFull, exceeded.to_string()))?;
         }
         self.found.push(event);
         Ok(())
@@ -235,8 +237,7 @@ impl Arrival {
             return Some((self.shape)(Ok(())));
         }
         let message = format!("revision {} was not reached in time", self.revision);
-        let late = || (self.shape)(Err(Error::new(Code::TimedOut, message)));
-        (now_us >= self.deadline_us).then(late)
+        (now_us >= self.deadline_us).then(|| (self.shape)(Err(Error::new(Code::TimedOut, message))))
     }
 }
 
@@ -382,7 +383,8 @@ impl Feeds {
         let handle = Arc::new(Handle(board.clone()));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         {
-            let (shared, board) = (shared.clone(), board.clone());
+            let shared = shared.clone();
+            let board = board.clone();
             thread("mainstay-feeds").spawn(move || board.follow(&shared))?;
         }
         {

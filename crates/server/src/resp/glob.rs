@@ -102,7 +102,8 @@ impl Glob {
 
     /// Adds a state that accepts the bytes of `set`. Returns `behind`.
     fn place<'p>(&mut self, set: &Bytes, behind: &'p [u8]) -> &'p [u8] {
-        let (word, bit) = (self.length / 64, 1 << (self.length % 64));
+        let word = self.length / 64;
+        let bit = 1 << (self.length % 64);
         let takes_most = set.iter().map(|part| part.count_ones()).sum::<u32>() > 128;
         if takes_most {
             self.usual[word] |= bit;
@@ -188,8 +189,10 @@ fn class(pattern: &[u8]) -> (Bytes, &[u8]) {
 
 /// Returns the literal prefix that every matching text begins with.
 pub fn fixed_prefix(pattern: &[u8]) -> String {
-    let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
-    let end = pattern.iter().position(is_special).unwrap_or(pattern.len());
+    let end = pattern
+        .iter()
+        .position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
+        .unwrap_or(pattern.len());
     // Up to the last complete character, because a pattern may end within one.
     match std::str::from_utf8(&pattern[..end]) {
         Ok(text) => text.to_owned(),

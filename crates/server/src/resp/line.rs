@@ -104,9 +104,8 @@ pub fn quote(word: &[u8]) -> String {
         Ok(text) if !text.is_empty() && word.iter().all(plain) => text.to_owned(),
         Ok(text) => format!("\"{}\"", escape(text)),
         Err(_) => {
-            let bytes = word.iter().map(|byte| match plain(byte) {
-                true => char::from(*byte).to_string(),
-                false => format!("\\x{byte:02x}"),
+            let bytes = word.iter().map(|byte| {
+                if plain(byte) { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") }
             });
             format!("\"{}\"", bytes.collect::<String>())
         }

@@ -87,8 +87,9 @@ impl Session {
         let (name, password) = login.credentials();
         let (sender, receiver) = channel();
         // The receiver below waits for this message.
-        let told = move |verdict| drop(sender.send(verdict));
-        self.shared.security.verify(name, password, &self.peer, told);
+        self.shared
+            .security
+            .verify(name, password, &self.peer, move |verdict| drop(sender.send(verdict)));
         self.settle(login, receiver.recv().unwrap_or(Verdict::Busy))
     }
 

@@ -337,7 +337,8 @@ pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled 
     if !session.is_for_workers(&transaction) && entries.is_empty() {
         return Handled::Run(Box::new(transaction), owed);
     }
-    let (security, execute) = (session.shared.security.clone(), session.execution(transaction));
+    let security = session.shared.security.clone();
+    let execute = session.execution(transaction);
     Handled::Slow(Box::new(move || {
         let receipt = execute();
         entries.record(security.audit(), receipt.as_ref().ok());
@@ -459,15 +460,13 @@ fn run_session(
 /// Starts to queue commands.
 pub fn multi(call: &mut Call<'_>) -> Handled {
     let session = &mut *call.session;
-    Handled::Reply(match () {
-        () if session.multi.is_some() => Reply::error("ERR MULTI calls can not be nested"),
-        () if session.open.is_some() => {
-            Reply::error("ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first")
-        }
-        () => {
-            session.multi = Some(Multi::default());
-            super::reply::OK
-        }
+    Handled::Reply(if session.multi.is_some() {
+        Reply::error("ERR MULTI calls can not be nested")
+    } else if session.open.is_some() {
+        Reply::error("ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first")
+    } else {
+        session.multi = Some(Multi::default());
+        super::reply::OK
     })
 }
 
@@ -482,7 +481,9 @@ pub fn discard(call: &mut Call<'_>) -> Handled {
 
 /// Resets a session to its initial state.
 pub fn reset(session: &mut Session) {
-    (session.multi, session.open, session.view) = (None, None, None);
+    session.multi = None;
+    session.open = None;
+    session.view = None;
     session.watched.clear();
     session.protocol = Protocol::Two;
     session.branch = mainstay::CompactString::const_new(mainstay::MAIN);

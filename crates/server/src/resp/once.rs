@@ -118,7 +118,8 @@ pub fn request_of(words: &[&[u8]]) -> std::result::Result<SessionRequest, Reply>
 }
 
 fn read_request(arguments: &mut Arguments<'_>) -> std::result::Result<SessionRequest, Reply> {
-    let (session, request_id) = (arguments.name()?, arguments.count()?);
+    let session = arguments.name()?;
+    let request_id = arguments.count()?;
     if !arguments.take("LOWEST") {
         return Err(syntax_error());
     }

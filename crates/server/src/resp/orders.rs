@@ -131,7 +131,8 @@ impl Together {
         if let Some(durability) = self.durability {
             open.durability(durability);
         }
-        let (mut shares, mut bytes) = (Vec::with_capacity(self.turns.len()), 0);
+        let mut shares = Vec::with_capacity(self.turns.len());
+        let mut bytes = 0;
         for turn in &self.turns {
             let share = self.take(turn, open);
             bytes += share.weight_bytes();

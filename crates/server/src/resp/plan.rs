@@ -258,8 +258,12 @@ impl Plan {
     /// Adds the commands to a transaction. Returns it with the pending reply.
     pub fn put_into(self, transaction: Transaction) -> (Transaction, Promise) {
         let promise = Promise { count: self.commands.len(), shape: self.shape, once: false };
-        let add = |transaction: Transaction, command| transaction.attempt(command);
-        (self.commands.into_iter().fold(transaction, add), promise)
+        (
+            self.commands
+                .into_iter()
+                .fold(transaction, |transaction, command| transaction.attempt(command)),
+            promise,
+        )
     }
 }
 
@@ -279,10 +283,7 @@ impl Promise {
     }
 
     fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
-        match self.once {
-            true => self.shape.make_once(answers),
-            false => self.shape.make(answers),
-        }
+        if self.once { self.shape.make_once(answers) } else { self.shape.make(answers) }
     }
 
     /// Makes the reply from the receipt of the plan's own transaction.
@@ -301,8 +302,7 @@ impl Promise {
 
     /// Makes the reply from answers.
     pub fn shape_of(self, answers: Answers, stamp: Stamp) -> Reply {
-        let failed = |answer: &Answer| matches!(answer, Answer::Failed(_));
-        match answers.iter().position(failed) {
+        match answers.iter().position(|answer| matches!(answer, Answer::Failed(_))) {
             None => self.make(Ok((answers, stamp))),
             Some(place) => match answers.into_iter().nth(place) {
                 Some(Answer::Failed(error)) => self.make(Err(error)),

@@ -14,7 +14,8 @@ impl Session {
                 Handled::Reply(reply)
             }
             Handled::Slow(job) if self.shared.security.audit().is_on() => {
-                let (security, entry) = (self.shared.security.clone(), self.entry(spec, words));
+                let security = self.shared.security.clone();
+                let entry = self.entry(spec, words);
                 Handled::Slow(Box::new(move || {
                     let reply = job();
                     security.audit().record(&entry, outcome(&reply));

@@ -3,6 +3,7 @@
 use mainstay::{Code, Error, ErrorKind, Value};
 use std::borrow::Cow;
 
+/// The version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2, which every client speaks.
@@ -42,6 +43,7 @@ pub const OK: Reply = Reply::Status("OK");
 
 /// A reply in encoded form.
 pub struct Encoded {
+    /// In the protocol of the connection.
     pub bytes: Vec<u8>,
     /// The reply itself if it is an error, because errors are counted.
     pub error: Option<Reply>,
@@ -167,9 +169,10 @@ fn word(kind: ErrorKind) -> &'static str {
 
 /// Replaces line breaks, because an error is one line and may repeat a name that has some.
 fn one_line(text: &str) -> Cow<'_, str> {
-    match text.contains(['\r', '\n']) {
-        true => Cow::Owned(text.replace(['\r', '\n'], " ")),
-        false => Cow::Borrowed(text),
+    if text.contains(['\r', '\n']) {
+        Cow::Owned(text.replace(['\r', '\n'], " "))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

@@ -202,12 +202,13 @@ pub fn encode(words: &[&[u8]]) -> Vec<u8> {
 fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
     // An array with no elements or a negative count is an empty request, not an error.
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-    match count <= limits.words {
-        true => Ok(count),
-        false => malformed(
+    if count <= limits.words {
+        Ok(count)
+    } else {
+        malformed(
             "invalid multibulk length: resp.request.words is the limit, before a login \
              security.stranger_words",
-        ),
+        )
     }
 }
 
@@ -222,9 +223,10 @@ fn number(input: &[u8], at: usize, what: &str) -> Result<Option<(i64, usize)>, M
     const LIMIT: usize = 24;
     let rest = &input[at..];
     let Some(end) = memchr(b'\n', &rest[..rest.len().min(LIMIT)]) else {
-        return match rest.len() >= LIMIT {
-            true => malformed(format!("too big {what} count string")),
-            false => Ok(None),
+        return if rest.len() >= LIMIT {
+            malformed(format!("too big {what} count string"))
+        } else {
+            Ok(None)
         };
     };
     let digits = rest[..end].strip_suffix(b"\r").and_then(whole);
@@ -261,9 +263,10 @@ const TOO_BIG_LINE: &str = "too big inline request: resp.request.line_bytes is t
 
 fn line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
-        return match input.len() > limits.line_bytes {
-            true => malformed(TOO_BIG_LINE),
-            false => Ok(Parsed::Incomplete),
+        return if input.len() > limits.line_bytes {
+            malformed(TOO_BIG_LINE)
+        } else {
+            Ok(Parsed::Incomplete)
         };
     };
     if end > limits.line_bytes {

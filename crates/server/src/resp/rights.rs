@@ -115,7 +115,8 @@ impl Spec {
     fn key_words<'a>(&self, words: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let (first, last, step) = self.keys;
         let place = |at: i32| if at < 0 { words.len() as i64 + i64::from(at) } else { at.into() };
-        let (first, last) = (place(first).max(0) as usize, place(last).max(0) as usize);
+        let first = place(first).max(0) as usize;
+        let last = place(last).max(0) as usize;
         words.iter().take(last + 1).skip(first).step_by(step.max(1) as usize).copied()
     }
 }

@@ -484,7 +484,8 @@ impl Session {
         match spec.run {
             Run::Pieces(_, go_on) if self.open.is_none() => match pending {
                 Pending::Nothing => {
-                    let (db, empty) = (self.shared.db.clone(), self.transaction());
+                    let db = self.shared.db.clone();
+                    let empty = self.transaction();
                     Handled::Task(Task::new(go_on(db, empty, plan)))
                 }
                 _ => Handled::NotYet,
@@ -542,12 +543,13 @@ impl Session {
     /// Runs a job command in the open transaction, or as a task.
     fn order(&mut self, mut order: Order, pending: Pending) -> Handled {
         if let Some(open) = &mut self.open {
-            return Handled::Reply(match order.waits() {
-                true => commands::feed::no_waiting(),
+            return Handled::Reply(if order.waits() {
+                commands::feed::no_waiting()
+            } else {
                 // A value that is known only at commit is not known yet.
-                false => commands::jobs::shown(
+                commands::jobs::shown(
                     self.shared.jobs.run_in(open, order).map(|outcome| outcome.at(0)),
-                ),
+                )
             });
         }
         if pending != Pending::Nothing {
@@ -557,11 +559,14 @@ impl Session {
             order.waits_no_longer();
         }
         order.waits_at_most(Duration::from_millis(self.shared.settings.wait_limit_ms));
-        let (waits, desk, branch) = (order.waits(), self.shared.jobs.clone(), self.branch.clone());
+        let waits = order.waits();
+        let desk = self.shared.jobs.clone();
+        let branch = self.branch.clone();
         let answering = async move { commands::jobs::shown(desk.run(&branch, order).await) };
-        Handled::Task(match waits {
-            true => Task::waiting(answering, Reply::Nil),
-            false => Task::new(answering),
+        Handled::Task(if waits {
+            Task::waiting(answering, Reply::Nil)
+        } else {
+            Task::new(answering)
         })
     }
 
@@ -637,9 +642,10 @@ impl Session {
     /// Returns the present size of a cell in bytes.
     fn size_bytes(&self, branch: &str, name: &Name) -> usize {
         let size = |cells: &Cells| cells.read_text(name.as_str(), <[u8]>::len);
-        let found = match self.branch == branch {
-            true => size(&self.cells),
-            false => self.shared.db.branch(branch).and_then(|branch| size(&branch.cells())),
+        let found = if self.branch == branch {
+            size(&self.cells)
+        } else {
+            self.shared.db.branch(branch).and_then(|branch| size(&branch.cells()))
         };
         found.ok().flatten().unwrap_or_default()
     }
@@ -718,8 +724,10 @@ impl Session {
         self.last = table::find(words).ok().map(|(_, spec)| spec);
         let ends_multi = self.last.is_some_and(ends_multi);
         let mut session = Session::new(&self.shared, self.peer.clone());
-        (session.id, session.is_away) = (self.id, true);
-        (session.name, session.library) = (self.name.clone(), self.library.clone());
+        session.id = self.id;
+        session.is_away = true;
+        session.name = self.name.clone();
+        session.library = self.library.clone();
         session.user = self.user.clone();
         session.account = self.account.clone();
         session.tally = self.tally.clone();
@@ -793,7 +801,8 @@ impl Session {
 
     /// Returns a job that does the same.
     fn reading(&self, plan: Plan) -> Job {
-        let (db, branch) = (self.shared.db.clone(), self.branch.clone());
+        let db = self.shared.db.clone();
+        let branch = self.branch.clone();
         Box::new(move || plan.read(&db, &branch))
     }
 }
@@ -911,7 +920,8 @@ pub fn not_inside(spec: &Spec) -> Reply {
 
 /// The error for a missing permission, as in Redis, with the permission that is missing.
 pub fn no_permission(spec: &Spec, denied: &Denied) -> Reply {
-    let (user, name) = (denied.user(), spec.name);
+    let user = denied.user();
+    let name = spec.name;
     Reply::error(format!(
         "NOPERM User {user} has no permissions to run the '{name}' command: {denied}"
     ))

@@ -303,7 +303,8 @@ mod tests {
     fn there_are_as_many_seats_as_connections_and_a_dropped_one_is_free() {
         let settings = Settings { connections: 2, ..Settings::default() };
         let shared = Shared::new(Database::memory().unwrap(), settings);
-        let (one, two) = (shared.seat(), shared.seat());
+        let one = shared.seat();
+        let two = shared.seat();
         assert!(one.is_some() && two.is_some() && shared.seat().is_none());
         drop(one);
         assert!(shared.seat().is_some());

@@ -49,7 +49,8 @@ impl Told {
         let kept = &argument[..argument.len().min(KEPT_BYTES - name.len())];
         told.bytes[..name.len()].copy_from_slice(name);
         told.bytes[name.len()..name.len() + kept.len()].copy_from_slice(kept);
-        (told.name_bytes, told.argument_bytes) = (name.len() as u8, kept.len() as u8);
+        told.name_bytes = name.len() as u8;
+        told.argument_bytes = kept.len() as u8;
         told.cut = kept.len() < argument.len();
         told
     }
@@ -220,8 +221,7 @@ impl Kept {
     /// Writes a message to the program's log, with a rate limit, because a slow disk makes all commands
     /// slow.
     fn tell(&mut self, entry: &Entry) {
-        let again = |told: u64| entry.at_us.saturating_sub(told) >= TELL_EVERY_US;
-        if !self.told_us.is_none_or(again) {
+        if self.told_us.is_some_and(|told| entry.at_us.saturating_sub(told) < TELL_EVERY_US) {
             self.untold += 1;
             return;
         }

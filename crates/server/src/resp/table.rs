@@ -226,8 +226,10 @@ impl Run {
 impl Spec {
     /// Creates a command with a name, an arity and a way to run.
     pub const fn new(name: &'static str, arity: i32, group: Group, run: Run) -> Spec {
-        let (needs, reach) = (Needs::Group, Reach::Plan);
-        let (keys, audited) = ((0, 0, 0), None);
+        let needs = Needs::Group;
+        let reach = Reach::Plan;
+        let keys = (0, 0, 0);
+        let audited = None;
         Spec {
             name,
             arity,
@@ -272,9 +274,10 @@ impl Spec {
 
     /// Returns whether a request with these words is audited.
     pub fn is_audited(&self, words: &[&[u8]]) -> bool {
-        let follows =
-            |word: &str| words.get(1).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
-        self.audited.is_some() && self.audited_word.is_none_or(follows)
+        self.audited.is_some()
+            && self.audited_word.is_none_or(|word| {
+                words.get(1).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
+            })
     }
 
     /// Returns whether its words may hold a password, which must not be shown or stored.
@@ -407,12 +410,14 @@ fn placed(name: &[u8]) -> Option<(usize, &'static Spec)> {
 pub fn find(words: &[&[u8]]) -> Result<(usize, &'static Spec), Reply> {
     let name = words.first().copied().unwrap_or_default();
     let Some((place, spec)) = placed(name) else { return Err(unknown(words)) };
-    match spec.takes(words.len()) {
-        true if words.len() > LONG_COMMANDS && spec.run.is_at_once() => {
+    if spec.takes(words.len()) {
+        if words.len() > LONG_COMMANDS && spec.run.is_at_once() {
             Err(too_many_words(spec.name))
+        } else {
+            Ok((place, spec))
         }
-        true => Ok((place, spec)),
-        false => Err(wrong_arity(spec.name)),
+    } else {
+        Err(wrong_arity(spec.name))
     }
 }
 
@@ -449,9 +454,12 @@ mod tests {
 
     /// Returns how many words the syntax demands, and whether it allows more.
     fn wanted(syntax: &str) -> (usize, bool) {
-        let (mut depth, mut words, mut joined) = (0, 0, false);
+        let mut depth = 0;
+        let mut words = 0;
+        let mut joined = false;
         for word in syntax.split(' ').filter(|word| !word.is_empty()) {
-            let (open, close) = (word.matches('[').count(), word.matches(']').count());
+            let open = word.matches('[').count();
+            let close = word.matches(']').count();
             let counts = depth == 0 && open == 0 && word != "|" && !joined;
             words += usize::from(counts);
             joined = word == "|";

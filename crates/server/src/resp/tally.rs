@@ -220,7 +220,8 @@ mod tests {
     #[test]
     fn what_two_loops_count_is_one_total() {
         let figures = Figures::default();
-        let (one, two) = (figures.tally(), figures.tally());
+        let one = figures.tally();
+        let two = figures.tally();
         let (place, _) = table::find(&[b"get", b"a"]).ok().unwrap();
         one.command(place);
         two.command(place);

@@ -94,8 +94,7 @@ impl Kept {
     /// Creates it for a session whose last command is the task.
     pub fn new(task: Task, session: &Session, told: Told) -> Kept {
         let shared = &session.shared;
-        let waits = || Counted::new(shared, |figures| &figures.tasks_waiting);
-        let _waits = task.waits().then(waits);
+        let _waits = task.waits().then(|| Counted::new(shared, |figures| &figures.tasks_waiting));
         Kept { task, began_us: shared.ticks_us(), told, group: session.group(), _waits }
     }
 

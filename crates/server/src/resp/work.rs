@@ -31,10 +31,13 @@ impl Drop for Counted {
 /// Wraps work so that its waiting, running and duration are measured.
 pub fn measured(shared: &Arc<Shared>, connection: &Connection, job: Job) -> Job {
     let session = &connection.session;
-    let (told, group, client) = (connection.told(), session.group(), session.client());
+    let told = connection.told();
+    let group = session.group();
+    let client = session.client();
     let name = session.last.map_or("unknown", |spec| spec.name);
     let waits = Counted::new(shared, |figures| &figures.work_waiting);
-    let (shared, is_given_up) = (shared.clone(), connection.is_given_up());
+    let shared = shared.clone();
+    let is_given_up = connection.is_given_up();
     Box::new(move || {
         drop(waits);
         let _runs = Counted::new(&shared, |figures| &figures.work_running);

@@ -62,7 +62,8 @@ impl Workers {
     /// Starts `count` threads, for which at most `waiting_limit` tasks may wait.
     pub fn start(count: usize, waiting_limit: usize) -> std::io::Result<Workers> {
         let threads = count.max(1);
-        let (state, changed) = (Mutex::default(), Condvar::new());
+        let state = Mutex::default();
+        let changed = Condvar::new();
         let queue = Arc::new(Queue { threads, waiting_limit, state, changed });
         // If a thread cannot be started, dropping this handle ends the earlier ones.
         let handle = Arc::new(Handle(queue.clone()));

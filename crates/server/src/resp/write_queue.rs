@@ -98,10 +98,7 @@ impl WriteQueue {
     pub fn take(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.small);
         self.small_bytes = 0;
-        let limit = match batch.waiters.is_empty() {
-            true => BATCH_BYTES,
-            false => BATCH_BYTES_BESIDE_SMALL,
-        };
+        let limit = if batch.waiters.is_empty() { BATCH_BYTES } else { BATCH_BYTES_BESIDE_SMALL };
         let mut bytes = 0;
         while bytes < limit
             && let Some((_, large)) = self.large.pop()

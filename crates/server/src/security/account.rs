@@ -85,8 +85,9 @@ impl Accounts {
     /// Returns the account to verify a password against. For an unknown name it is the account with the
     /// most expensive hash, so that an unknown name costs as much as a wrong password.
     fn looked_at(&self, name: &str) -> Option<&Account> {
-        let costliest = || self.by_name.values().max_by_key(|account| account.hash.work);
-        self.by_name.get(name).or_else(costliest)
+        self.by_name
+            .get(name)
+            .or_else(|| self.by_name.values().max_by_key(|account| account.hash.work))
     }
 
     /// Verifies the password and returns its user.
@@ -135,12 +136,13 @@ fn account(settings: &UserSettings, share_percent: u32, pace: Option<u64>) -> Re
 /// Names appear unescaped in Basic authentication, `CLIENT LIST` and the audit log.
 fn check_name(settings: &UserSettings) -> Result<()> {
     let name = &settings.name;
-    let fits = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '=');
-    match !name.is_empty() && name.len() <= NAME_LIMIT_BYTES && name.chars().all(fits) {
-        true => Ok(()),
-        false => {
-            Err(wrong(settings, "has a name that is empty, too long, or holds a space, `:` or `=`"))
-        }
+    if !name.is_empty()
+        && name.len() <= NAME_LIMIT_BYTES
+        && name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '='))
+    {
+        Ok(())
+    } else {
+        Err(wrong(settings, "has a name that is empty, too long, or holds a space, `:` or `=`"))
     }
 }
 
@@ -155,7 +157,8 @@ mod tests {
     fn settings(allow: &[&str], prefixes: &[&str]) -> UserSettings {
         let texts = |all: &[&str]| all.iter().map(ToString::to_string).collect();
         let password_hash = Secret::new(super::super::hash(&Secret::new("pw")).unwrap());
-        let (allow, prefixes) = (texts(allow), texts(prefixes));
+        let allow = texts(allow);
+        let prefixes = texts(prefixes);
         UserSettings { name: "app".into(), password_hash, allow, prefixes }
     }
 
@@ -186,7 +189,8 @@ mod tests {
     fn a_user_is_known_by_the_password_and_remembered_only_when_it_was_right() {
         let users = vec![settings(&["all"], &[""])];
         let accounts = Accounts::new(&Settings { users, ..Settings::default() }).unwrap();
-        let (right, wrong) = (Secret::new("pw"), Secret::new("no"));
+        let right = Secret::new("pw");
+        let wrong = Secret::new("no");
         assert!(
             accounts.verify("app", &wrong).is_none() && accounts.recall("app", &wrong).is_none()
         );

@@ -127,7 +127,8 @@ impl Audit {
     /// reply to the client.
     pub fn record_all<'e>(&self, entries: impl IntoIterator<Item = (&'e Entry, Outcome)>) {
         let Some(writing) = &self.file else { return };
-        let (mut lines, mut count) = (String::new(), 0);
+        let mut lines = String::new();
+        let mut count = 0;
         for (entry, outcome) in entries {
             lines += &self.line(entry, outcome);
             count += 1;

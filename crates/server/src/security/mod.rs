@@ -93,10 +93,7 @@ impl Security {
         let audit = Arc::new(Audit::open(settings.audit_file.as_deref())?);
         let open = settings.users.is_empty();
         let everybody = open.then(|| Arc::new(User::everybody()));
-        let verifiers = match open {
-            true => None,
-            false => Some(Verifiers::start(settings, &accounts)?),
-        };
+        let verifiers = if open { None } else { Some(Verifiers::start(settings, &accounts)?) };
         let settings = settings.clone();
         let backoff = Arc::new(LoginBackoff::new(&settings));
         let session_shares = SessionShares::new(SESSION_LIMIT);
@@ -191,13 +188,16 @@ impl Security {
         peer: &str,
         done: impl FnOnce(Verdict) + Send + 'static,
     ) {
-        let (audit, entry) = (self.audit.clone(), self.login(&name, peer));
+        let audit = self.audit.clone();
+        let entry = self.login(&name, peer);
         if let Some(wait_ms) = self.backoff.wait_ms(&name, peer) {
             let verdict = Verdict::Wait(wait_ms);
             audit.record(&entry, verdict.outcome());
             return done(verdict);
         }
-        let (backoff, user, from) = (self.backoff.clone(), name.clone(), peer.to_owned());
+        let backoff = self.backoff.clone();
+        let user = name.clone();
+        let from = peer.to_owned();
         let told = move |verdict: Verdict| {
             match &verdict {
                 Verdict::Known(_) => backoff.succeeded(&user, &from),

@@ -26,10 +26,7 @@ impl Prefixes {
 impl std::fmt::Display for Prefixes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown: Vec<String> = self.0.iter().map(|prefix| format!("{prefix:?}")).collect();
-        match shown.is_empty() {
-            true => f.write_str("nothing"),
-            false => f.write_str(&shown.join(" or ")),
-        }
+        if shown.is_empty() { f.write_str("nothing") } else { f.write_str(&shown.join(" or ")) }
     }
 }
 

@@ -31,8 +31,8 @@ impl Remembered {
 
     fn with_clock(limit_ms: u64, clock: Arc<dyn Clock>) -> Result<Remembered> {
         let piece = || {
-            let failed = |error| Error::new(Code::Io, format!("no random numbers: {error}"));
-            try_generate_salt().map_err(failed)
+            try_generate_salt()
+                .map_err(|error| Error::new(Code::Io, format!("no random numbers: {error}")))
         };
         let limit_us = limit_ms.saturating_mul(1000);
         Ok(Remembered { key: [piece()?, piece()?], clock, limit_us })

@@ -140,8 +140,10 @@ impl Rights {
             "write" => WRITE,
             _ => return None,
         };
-        let named = |(_, known): &&(Area, &str)| name == "all" || name == *known;
-        let found = AREAS.iter().filter(named).map(|(area, _)| bits << shift(*area));
+        let found = AREAS
+            .iter()
+            .filter(|(_, known)| name == "all" || name == *known)
+            .map(|(area, _)| bits << shift(*area));
         Some(Rights(found.reduce(|a, b| a | b)?))
     }
 

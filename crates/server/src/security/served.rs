@@ -16,10 +16,15 @@ const DATA: Right = Right::either(Area::Cells)
 
 /// A request of the remote client.
 pub enum Wanted<'a> {
+    /// `WIRE.EXECUTE`.
     Execute(&'a Transaction),
+    /// `WIRE.READ`.
     Look(&'a ReadRequest),
+    /// `WIRE.RUN`: a step of an open transaction or of a view of the past.
     Act(&'a TransactionRequest),
+    /// `WIRE.FEED`.
     Follow(&'a FeedRequest),
+    /// `WIRE.ASK`.
     Ask(&'a AdminRequest),
 }
 

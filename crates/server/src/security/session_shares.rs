@@ -126,7 +126,8 @@ impl SessionShares {
 
 /// Returns the names of all existing sessions.
 fn there(db: &Database) -> Result<HashSet<Name>> {
-    let (mut there, mut after) = (HashSet::new(), None);
+    let mut there = HashSet::new();
+    let mut after = None;
     loop {
         let page = db.sessions().list(after.as_deref(), PAGE)?;
         there.extend(page.sessions.into_iter().map(|info| info.session));
@@ -151,7 +152,8 @@ mod tests {
     fn one_user_does_not_take_all_sessions_and_ended_ones_do_not_count() {
         let security = Security::of(&["greedy", "honest"]);
         let [greedy, honest] = ["greedy", "honest"].map(|name| security.user(name));
-        let (db, shares) = (Database::memory().unwrap(), SessionShares::new(20));
+        let db = Database::memory().unwrap();
+        let shares = SessionShares::new(20);
         let admit = |user: &User, name: &str| shares.admit(user, &db, [command(name)].iter());
         for number in 0..10 {
             let name = number.to_string();

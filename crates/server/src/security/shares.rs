@@ -152,7 +152,8 @@ mod tests {
     fn what_is_dropped_can_be_taken_again() {
         let user = Arc::new(User::everybody());
         let take = || user.share(Resource::RespFeedReaders, 2);
-        let (one, two) = (take().unwrap(), take().unwrap());
+        let one = take().unwrap();
+        let two = take().unwrap();
         let error = take().unwrap_err().to_string();
         assert!(
             error.contains("resp.feed_readers") && error.contains("user_share_percent"),

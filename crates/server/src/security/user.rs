@@ -45,7 +45,8 @@ impl fmt::Display for Denied {
 impl User {
     pub(super) fn new(name: String, rights: Rights, prefixes: Prefixes) -> User {
         let unlimited = rights == Rights::ALL && prefixes.hold_everything();
-        let (held, pace) = (Held::new(100), Pace::new(None));
+        let held = Held::new(100);
+        let pace = Pace::new(None);
         User { name, rights, prefixes, unlimited, everybody: false, held, pace }
     }
 
@@ -87,46 +88,44 @@ impl User {
 
     /// Checks that it has this permission.
     pub fn may(&self, right: Right) -> Result<(), Denied> {
-        match self.rights.include(right) {
-            true => Ok(()),
-            false => Err(self.denied(format!("the right {right} is missing"))),
+        if self.rights.include(right) {
+            Ok(())
+        } else {
+            Err(self.denied(format!("the right {right} is missing")))
         }
     }
 
     /// Checks that it has any permission.
     pub fn may_something(&self) -> Result<(), Denied> {
-        match self.rights == Rights::default() {
-            false => Ok(()),
-            true => Err(self.denied("it has no rights at all".to_owned())),
+        if self.rights == Rights::default() {
+            Err(self.denied("it has no rights at all".to_owned()))
+        } else {
+            Ok(())
         }
     }
 
     /// Checks that it may access this key.
     pub fn may_touch(&self, key: &[u8]) -> Result<(), Denied> {
-        match self.prefixes.hold(key) {
-            true => Ok(()),
-            false => Err(self.denied(format!("its keys begin with {}", self.prefixes))),
+        if self.prefixes.hold(key) {
+            Ok(())
+        } else {
+            Err(self.denied(format!("its keys begin with {}", self.prefixes)))
         }
     }
 
     /// Checks that it may access all keys with this prefix.
     pub fn may_list(&self, prefix: &[u8]) -> Result<(), Denied> {
         let message = || format!("give a prefix that begins with {}", self.prefixes);
-        match self.prefixes.hold(prefix) {
-            true => Ok(()),
-            false => Err(self.denied(message())),
-        }
+        if self.prefixes.hold(prefix) { Ok(()) } else { Err(self.denied(message())) }
     }
 
     /// Checks that it may access all keys.
     pub fn may_touch_everything(&self) -> Result<(), Denied> {
-        match self.has_all_keys() {
-            true => Ok(()),
-            false => {
-                let prefixes = &self.prefixes;
-                Err(self
-                    .denied(format!("this concerns all keys, and its keys begin with {prefixes}")))
-            }
+        if self.has_all_keys() {
+            Ok(())
+        } else {
+            let prefixes = &self.prefixes;
+            Err(self.denied(format!("this concerns all keys, and its keys begin with {prefixes}")))
         }
     }
 

@@ -58,7 +58,8 @@ impl Verifiers {
         let (attempts, waiting) = sync_channel(settings.attempts_waiting);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..settings.attempts_at_once.max(1) {
-            let (waiting, accounts) = (waiting.clone(), accounts.clone());
+            let waiting = waiting.clone();
+            let accounts = accounts.clone();
             let thread = std::thread::Builder::new().name("mainstay-verify".to_owned());
             let started = thread.spawn(move || {
                 process::lower_priority();

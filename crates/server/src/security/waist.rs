@@ -169,11 +169,14 @@ impl User {
                 self.allow_range(READ_RECORDS, &pick.prefix)?;
                 self.allow_range(WRITE_RECORDS, &pick.prefix)
             }
-            RecordCommand::Write(write) => match write.is_blind() {
-                true => self.allow_key(&[WRITE_RECORDS], &write.key),
-                // The outcome of a condition reveals the old value.
-                false => self.allow_key(&[READ_RECORDS, WRITE_RECORDS], &write.key),
-            },
+            RecordCommand::Write(write) => {
+                if write.is_blind() {
+                    self.allow_key(&[WRITE_RECORDS], &write.key)
+                } else {
+                    // The outcome of a condition reveals the old value.
+                    self.allow_key(&[READ_RECORDS, WRITE_RECORDS], &write.key)
+                }
+            }
             RecordCommand::Delete { key, when } if !when.is_empty() => {
                 self.allow_key(&[READ_RECORDS, WRITE_RECORDS], key)
             }
@@ -455,8 +458,10 @@ pub fn recorded_commands<'c>(
     if !audit.is_on() {
         return Vec::new();
     }
-    let entry = |(name, about)| Entry::new(Some(user.name()), peer, name, about);
-    commands.filter_map(administrative).map(entry).collect()
+    commands
+        .filter_map(administrative)
+        .map(|(name, about)| Entry::new(Some(user.name()), peer, name, about))
+        .collect()
 }
 
 /// Returns the audit name and the objects of an administrative command.

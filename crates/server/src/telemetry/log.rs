@@ -36,7 +36,9 @@ impl Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
+    /// For people.
     Text,
+    /// A JSON object per line.
     Json,
 }
 
@@ -44,7 +46,9 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Output {
+    /// Standard error.
     Stderr,
+    /// A file, which is appended to.
     File(PathBuf),
 }
 

@@ -28,6 +28,7 @@ settings! {
     }
 }
 
+/// The oldest version of TLS that clients may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
     /// TLS 1.2, for older clients.

@@ -122,8 +122,10 @@ fn runs_of_a_server_are_archived_and_restored_over_the_wire() {
 
 /// Starts a server with these settings.
 fn serve(data: &Path, settings: &[(&str, &str)]) -> Process {
-    let flag = |(key, value): &(&str, &str)| ["--set".into(), format!("{key}={value}").into()];
-    let flags: Vec<OsString> = settings.iter().flat_map(flag).collect();
+    let flags: Vec<OsString> = settings
+        .iter()
+        .flat_map(|(key, value)| ["--set".into(), format!("{key}={value}").into()])
+        .collect();
     let flags: Vec<_> = flags.iter().map(OsString::as_os_str).collect();
     Process::serve_with(data, &flags, Stdio::null())
 }
@@ -142,8 +144,10 @@ fn a_server_sends_its_outbox_to_a_file_in_order_and_ends_in_good_order() {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         Some(text).filter(|text| text.lines().count() >= 20)
     });
-    let payload = |line: &str| field(&Value::from_json(line).unwrap(), "payload").clone();
-    let sent: Vec<Value> = lines.lines().map(payload).collect();
+    let sent: Vec<Value> = lines
+        .lines()
+        .map(|line| field(&Value::from_json(line).unwrap(), "payload").clone())
+        .collect();
     assert_eq!(sent, (0..20).map(|n: u32| Value::from(n.to_string())).collect::<Vec<_>>());
     // Messages are also acknowledged while the server is being stopped.
     client.line("OUTBOX.PUT orders last RUN r");

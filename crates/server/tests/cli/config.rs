@@ -133,8 +133,10 @@ fn what_is_printed_is_in_order_and_says_the_same() {
         [[database.retention_classes]]\nprefix = \"b/\"\nretention_ms = \"1h 30m\"\n";
     program.write("mainstay.toml", file);
     let bare = |printed: String| -> Vec<String> {
-        let line = |line: &str| line.rsplit_once(" # ").map_or(line, |(line, _)| line).to_owned();
-        printed.lines().map(line).collect()
+        printed
+            .lines()
+            .map(|line| line.rsplit_once(" # ").map_or(line, |(line, _)| line).to_owned())
+            .collect()
     };
     let printed = program.run(&["config", "print"]).ok();
     program.write("again.toml", &printed);

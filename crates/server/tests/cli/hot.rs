@@ -47,10 +47,13 @@ impl Served {
 
     /// Runs `work` while several connections write.
     fn under_load<T>(&self, work: impl FnOnce(&AtomicU64) -> T) -> T {
-        let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
+        let written = AtomicU64::new(0);
         thread::scope(|scope| {
             for writer in 0..4 {
-                let (stop, written, mut client) = (&stop, &written, self.process.client());
+                let stop = &stop;
+                let written = &written;
+                let mut client = self.process.client();
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         client.send(&["INCR", &format!("count/{writer}")]);
@@ -94,7 +97,8 @@ fn a_full_backup_and_increments_under_load_make_the_same_database() {
         served.run(&["backup", "0"]).ok();
         for n in 1..=3 {
             wait_for_more(written, 20);
-            let (before, next) = ((n - 1).to_string(), n.to_string());
+            let before = (n - 1).to_string();
+            let next = n.to_string();
             let made = served.run(&["backup", &next, "--since-file", &before]).objects().remove(0);
             assert_eq!(field(&made, "kind"), &"increment".into());
         }
@@ -311,7 +315,8 @@ fn a_file_that_cannot_be_written_here_is_told() {
 
 #[test]
 fn a_branch_goes_out_of_a_server_and_into_another() {
-    let (from, to) = (Served::new(), Served::new());
+    let from = Served::new();
+    let to = Served::new();
     from.run(&["cell", "set", "a", "1"]).ok();
     from.run(&["cell", "set", "a", "2"]).ok();
     from.run(&["branch", "fork", "team/a b"]).ok();

@@ -76,7 +76,8 @@ impl Program {
 impl Done {
     pub fn of(output: Output) -> Done {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let out = text(&output.stdout);
+        let err = text(&output.stderr);
         Done { code: output.status.code().unwrap_or(-1), out, err }
     }
 

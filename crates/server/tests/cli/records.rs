@@ -199,7 +199,8 @@ fn indexes_are_declared_filled_explained_and_dropped() {
 
 #[test]
 fn a_server_answers_as_a_directory_does() {
-    let (program, elsewhere) = (Program::new(), Program::new());
+    let program = Program::new();
+    let elsewhere = Program::new();
     let served = Served::start(&elsewhere, &[("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0")]);
     let address = format!("127.0.0.1:{}", served.port);
     for words in [

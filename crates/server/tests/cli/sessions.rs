@@ -41,7 +41,8 @@ fn a_session_is_opened_listed_looked_at_and_closed() {
 /// Session info can be long, so a page can end early by its size. The list must continue after such a page.
 #[test]
 fn a_list_goes_on_behind_a_page_that_is_cut_short() {
-    let (ours, program) = (Ours::start(), Program::new());
+    let ours = Ours::start();
+    let program = Program::new();
     let server = ours.address.to_string();
     // The most capabilities that a session may have.
     let long = "x".repeat(CAPABILITIES_LIMIT_BYTES / CAPABILITY_LIMIT - 2);

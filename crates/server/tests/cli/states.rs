@@ -89,7 +89,8 @@ fn flip_a_bit(program: &Program, name: &str) {
 fn there_and_back(program: &Program, place: &[&str]) {
     let run = |words: &[&str]| program.run(&[place, &["state"], words].concat());
     for n in 0..20 {
-        let (key, value) = (format!("k{n}"), "v".repeat(1000));
+        let key = format!("k{n}");
+        let value = "v".repeat(1000);
         run(&["put", "team/s", &key, &value, "--version", "3.1"]).ok();
     }
     run(&["advance", "team/s", "orders", "8"]).ok();

@@ -19,7 +19,8 @@ impl Terminal {
         let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_mainstay"));
         let mut command = program.shell_on_a_terminal(&line);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (keys, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let keys = child.stdin.take().unwrap();
+        let screen = child.stdout.take().unwrap();
         Terminal { child, keys, screen, unseen: String::new() }
     }
 

@@ -77,7 +77,8 @@ fn of_two_writers_who_saw_the_same_counter_one_wins() {
     let w = World::new();
     w.put("/v1/cells/a", "0").ok();
     for round in 1..=40 {
-        let (tag, barrier) = (format!("\"{round}\""), Barrier::new(2));
+        let tag = format!("\"{round}\"");
+        let barrier = Barrier::new(2);
         let write = |who: &str| {
             barrier.wait();
             w.ask("PUT", "/v1/cells/a", &[("if-match", &tag)], who).status

@@ -49,7 +49,8 @@ fn only_the_last_event_of_a_transaction_has_an_id() {
     let mut feed = w.follow("/v1/feed?prefix=a", &[]);
     let body = r#"{"commands":[{"set":{"name":"a1","value":1}},{"set":{"name":"a2","value":1}},{"set":{"name":"b","value":1}}]}"#;
     w.post("/v1/transactions", body).ok();
-    let (first, second) = (feed.next().unwrap(), feed.next().unwrap());
+    let first = feed.next().unwrap();
+    let second = feed.next().unwrap();
     assert_eq!((first.id, second.id.as_deref()), (None, Some("1")));
     assert_eq!((&first.data["key"], &second.data["key"]), (&json!("a1"), &json!("a2")));
 }
@@ -170,9 +171,11 @@ fn a_reader_that_the_log_has_left_behind_is_told_and_cut() {
         clock.advance(Duration::from_secs(10));
     }
     w.db.trim().unwrap();
-    let (mut last, mut count) = (None, 0);
+    let mut last = None;
+    let mut count = 0;
     while let Some(sent) = feed.next() {
-        (last, count) = (Some(sent), count + 1);
+        last = Some(sent);
+        count += 1;
     }
     let last = last.unwrap();
     let kind = &last.data["error"]["kind"];

@@ -18,7 +18,8 @@ fn is_empty(directory: &Path) -> bool {
 fn a_branch_goes_out_and_comes_back_elsewhere_with_its_history() {
     let scratch = tempfile::tempdir().unwrap();
     let settings = Settings { scratch: Some(scratch.path().into()), ..Settings::default() };
-    let (from, to) = (World::with(settings.clone()), World::with(settings));
+    let from = World::with(settings.clone());
+    let to = World::with(settings);
     for i in 0..300 {
         from.db.cells().set("big", "x".repeat(4000 + i)).unwrap();
     }

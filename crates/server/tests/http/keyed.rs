@@ -147,7 +147,8 @@ fn a_request_that_is_named_is_done_once() {
         let named = [("Idempotency-Key", "k")];
         w.ask("PUT", "/v1/spaces/s/states/a?version=1", &named, "\"x\"").ok()
     };
-    let (first, again) = (ask(), ask());
+    let first = ask();
+    let again = ask();
     assert_eq!((&first["wrote"], &again["wrote"]), (&json!("applied"), &json!("applied")));
     assert_eq!((&first["repeated"], &again["repeated"]), (&json!(false), &json!(true)));
 }
@@ -281,8 +282,12 @@ fn a_space_of_any_size_goes_out_and_comes_back() {
     let w = World::with(settings);
     let from = w.db.keyed("from").unwrap();
     for piece in 0..40_u64 {
-        let put = |n: u64| StateWrite::put((piece * 500 + n).to_be_bytes(), vec![n as u8; 2048], n);
-        from.write((0..500).map(put).collect()).unwrap();
+        from.write(
+            (0..500)
+                .map(|n| StateWrite::put((piece * 500 + n).to_be_bytes(), vec![n as u8; 2048], n))
+                .collect(),
+        )
+        .unwrap();
     }
     let revision = w.db.revision();
     from.put("later", "x", 1).unwrap();

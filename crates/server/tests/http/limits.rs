@@ -139,7 +139,8 @@ fn a_client_that_takes_no_answer_is_cut() {
 fn a_head_of_more_than_64_kib_is_431() {
     let w = World::new();
     let head = |bytes: usize| {
-        let (first, last) = ("GET /healthz HTTP/1.1\r\nconnection: close\r\na: ", "\r\n\r\n");
+        let first = "GET /healthz HTTP/1.1\r\nconnection: close\r\na: ";
+        let last = "\r\n\r\n";
         format!("{first}{}{last}", "x".repeat(bytes - first.len() - last.len()))
     };
     let said = w.raw(head(64 << 10).as_bytes());
@@ -190,7 +191,8 @@ fn a_body_that_grows_beyond_the_room_there_is_is_busy() {
         ..Settings::default()
     };
     let w = World::with(settings);
-    let (mut first, mut second) = (begin_unannounced(&w), begin_unannounced(&w));
+    let mut first = begin_unannounced(&w);
+    let mut second = begin_unannounced(&w);
     send_chunk(&mut first, 700_000);
     w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 768"#);
     send_chunk(&mut second, 700_000);
@@ -210,7 +212,8 @@ fn large_bodies_share_their_memory_and_all_are_served() {
     let text = format!("\"{}\"", "x".repeat(900_000));
     std::thread::scope(|scope| {
         for i in 0..8 {
-            let (w, text) = (&w, &text);
+            let w = &w;
+            let text = &text;
             scope.spawn(move || w.put(&format!("/v1/cells/{i}"), text).ok());
         }
     });

@@ -19,7 +19,8 @@ fn limits(total: usize, user: usize, connection: usize) -> memory::Settings {
 /// The metric of client memory of one kind.
 #[track_caller]
 fn held(w: &World, kind: &str) -> usize {
-    let (page, name) = (w.get("/metrics").text, format!("client_memory_bytes{{kind=\"{kind}\"}} "));
+    let page = w.get("/metrics").text;
+    let name = format!("client_memory_bytes{{kind=\"{kind}\"}} ");
     let line = page.lines().find_map(|line| line.strip_prefix("mainstay_")?.strip_prefix(&name));
     line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {page}"))
 }

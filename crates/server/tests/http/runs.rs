@@ -157,8 +157,12 @@ fn runs_are_listed_by_name_state_and_time() {
     }
     let names = |query: &str| {
         let page = w.get(&format!("/v1/runs{query}")).ok();
-        let name = |run: &Value| run["runId"].as_str().unwrap().to_owned();
-        let names: Vec<String> = page["runs"].as_array().unwrap().iter().map(name).collect();
+        let names: Vec<String> = page["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|run| run["runId"].as_str().unwrap().to_owned())
+            .collect();
         (names.join(" "), page["next"].clone())
     };
     assert_eq!(names(""), ("a/1 a/2 b/1".into(), Value::Null));
@@ -408,7 +412,8 @@ fn a_tail_tells_what_is_there_and_wakes_on_what_comes() {
     append(&w, "s", &note(1));
     w.put("/v1/cells/r", "1").ok();
     append(&w, "r", &json!([note(3), note(4)]));
-    let (third, fourth) = (tail.next().unwrap(), tail.next().unwrap());
+    let third = tail.next().unwrap();
+    let fourth = tail.next().unwrap();
     assert_eq!((third.id.as_deref(), third.event.as_str()), (Some("3"), "appended"));
     assert_eq!(fourth.id.as_deref(), Some("4"), "each event can be resumed behind");
     let stored = w.get("/v1/runs/r/events?after=2").ok();
@@ -599,7 +604,8 @@ fn the_feed_tells_of_runs_and_messages_and_can_be_asked_for_one_kind() {
     w.post("/v1/outbox", r#"{"subject":"s","payload":"p","run":"r"}"#).ok();
     w.delete("/v1/runs/r").ok();
     let told = |sent: crate::world::Sent| {
-        let (contract, counter) = (sent.data["contract"].clone(), sent.data["counter"].clone());
+        let contract = sent.data["contract"].clone();
+        let counter = sent.data["counter"].clone();
         (contract.as_str().unwrap().to_owned(), sent.event, counter.as_u64().unwrap())
     };
     let seen: Vec<_> = (0..2).map(|_| told(runs.next().unwrap())).collect();

@@ -226,8 +226,8 @@ fn durability_is_chosen_by_the_transaction() {
 fn a_transaction_of_megabytes_is_one_transaction() {
     let w = World::new();
     let text = "x".repeat(1 << 20);
-    let set = |i: usize| json!({"set": {"name": format!("big/{i}"), "value": text}});
-    let commands: Vec<Value> = (0..8).map(set).collect();
+    let commands: Vec<Value> =
+        (0..8).map(|i| json!({"set": {"name": format!("big/{i}"), "value": text}})).collect();
     let receipt = run(&w, json!({"commands": commands}));
     assert_eq!(receipt["answers"].as_array().unwrap().len(), 8);
     assert_eq!(w.db.revision(), 1);

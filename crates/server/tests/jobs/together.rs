@@ -103,7 +103,8 @@ fn a_command_that_fails_inside_exec_does_not_stop_the_others() {
 #[test]
 fn what_was_watched_and_has_changed_lets_nothing_happen() {
     let ours = Ours::start();
-    let (mut client, mut other) = (ours.client(), ours.client());
+    let mut client = ours.client();
+    let mut other = ours.client();
     for (changes, wanted) in [(true, r"*-1\r\n"), (false, r"*1\r\n$7\r\npending\r\n")] {
         client.line("WATCH a");
         if changes {
@@ -188,7 +189,8 @@ fn exec_without_watch_never_conflicts_however_many_claim() {
             let mut client = ours.client();
             move || {
                 let claim = format!("JOB.CLAIM t WORKER {number}");
-                let (mut ids, mut round) = (Vec::new(), 0);
+                let mut ids = Vec::new();
+                let mut round = 0;
                 loop {
                     round += 1;
                     let mark = format!("CELL.SET mark/{number} {round}");
@@ -198,7 +200,8 @@ fn exec_without_watch_never_conflicts_however_many_claim() {
                     if done.starts_with(r"*3\r\n$-1\r\n") {
                         return ids;
                     }
-                    let (id, token) = (parts(&done)[0].clone(), parts(&done)[1].clone());
+                    let id = parts(&done)[0].clone();
+                    let token = parts(&done)[1].clone();
                     let complete = format!("JOB.DONE t {id} {token}");
                     let done = multi(&mut client, &[&complete, "INCR done", "JOB.COUNT t"]);
                     assert!(done.starts_with(r"*3\r\n$9\r\ncompleted\r\n"), "{done}");

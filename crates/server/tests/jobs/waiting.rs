@@ -25,7 +25,8 @@ fn now_ms() -> u64 {
 #[test]
 fn a_waiting_claim_is_woken_by_a_submission() {
     let ours = Ours::start();
-    let (mut worker, mut client) = (ours.client(), ours.client());
+    let mut worker = ours.client();
+    let mut client = ours.client();
     worker.send(&WAITS.split(' ').collect::<Vec<_>>());
     until_waiting(&ours, 1);
     // Unrelated changes wake no waiting claim.
@@ -54,7 +55,8 @@ fn a_waiting_claim_is_woken_by_the_time_of_a_job() {
 #[test]
 fn a_waiting_claim_is_woken_by_a_sweep_and_by_what_it_depends_on() {
     let ours = Ours::start();
-    let (mut worker, mut client) = (ours.client(), ours.client());
+    let mut worker = ours.client();
+    let mut client = ours.client();
     client.line("JOB.SUBMIT t a");
     claim(&mut client, "JOB.CLAIM t WORKER silent LEASE 1");
     worker.send(&WAITS.split(' ').collect::<Vec<_>>());
@@ -131,7 +133,8 @@ fn a_pipeline_of_orders_is_answered_in_order() {
 
 /// Claims and completes jobs until none comes for a while. Returns the claimed jobs.
 fn work(ours: &Ours, worker: usize, wait: bool) -> Vec<Claimed> {
-    let (mut client, mut got) = (ours.client(), Vec::new());
+    let mut client = ours.client();
+    let mut got = Vec::new();
     let wait = if wait { " WAIT 300" } else { "" };
     while let Some(one) = claimed(&client.line(&format!("JOB.CLAIM t WORKER w{worker}{wait}"))) {
         let done = client.line(&format!("JOB.DONE t {} {}", one.id, one.token));
@@ -170,7 +173,8 @@ fn claims_of_many_connections_share_the_writes_of_the_log() {
         clients[0].line(&format!("JOB.SUBMIT t {n}"));
     }
     // A large write is always in progress, so that an fsync takes long.
-    let (done, large) = (AtomicBool::new(false), mainstay::Value::Bytes(vec![7; 4 << 20]));
+    let done = AtomicBool::new(false);
+    let large = mainstay::Value::Bytes(vec![7; 4 << 20]);
     let syncs = thread::scope(|scope| {
         let write = || {
             while !done.load(Ordering::Relaxed) {

@@ -113,7 +113,8 @@ fn jobs_are_shown_listed_and_counted_now_and_as_they_were() {
 #[test]
 fn whoever_lost_a_job_is_fenced_and_nothing_changes() {
     let ours = Ours::start();
-    let (mut first, mut second) = (ours.client(), ours.client());
+    let mut first = ours.client();
+    let mut second = ours.client();
     first.line("JOB.SUBMIT t a RETRIES 5");
     let lost = claim(&mut first, "JOB.CLAIM t WORKER w1 LEASE 1");
     // The lease expires by the clock, and then the sweep finds it.
@@ -141,7 +142,8 @@ fn whoever_lost_a_job_is_fenced_and_nothing_changes() {
 #[test]
 fn a_lock_has_one_holder_and_its_token_only_rises() {
     let ours = Ours::start();
-    let (mut one, mut two) = (ours.client(), ours.client());
+    let mut one = ours.client();
+    let mut two = ours.client();
     says(&mut one, "LOCK.GET nightly", r"$-1\r\n");
     let token = one.line("LOCK.TAKE nightly OWNER one LEASE 60000");
     assert_eq!(token, format!(r":{}\r\n", ours.db.revision()));

@@ -51,7 +51,8 @@ impl Server {
     /// Sends SIGTERM, and waits until the server has ended.
     pub fn end(mut self) -> Said {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let (mut stdout, mut stderr) = (String::new(), String::new());
+        let mut stdout = String::new();
+        let mut stderr = String::new();
         self.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         self.stdout.read_to_string(&mut stdout).unwrap();
         assert!(self.child.wait().unwrap().success(), "{stdout}{stderr}");
@@ -75,8 +76,9 @@ impl Said {
 
 /// Parses lines as JSON.
 pub fn objects(text: &str) -> Vec<Value> {
-    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
-    text.lines().map(parse).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect()
 }
 
 fn command(directory: &Path, log: &Log, export: &Export) -> Command {

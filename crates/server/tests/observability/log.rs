@@ -14,7 +14,8 @@ fn find<'a>(lines: &'a [Value], message: &str) -> &'a Value {
 #[test]
 fn start_and_end_are_told_as_objects_and_the_welcome_stays_apart() {
     let server = Server::start(&json("info"), &Export::default());
-    let (resp, http) = (server.resp.to_string(), server.http.to_string());
+    let resp = server.resp.to_string();
+    let http = server.http.to_string();
     let said = server.end();
     let lines = said.objects();
     for line in &lines {

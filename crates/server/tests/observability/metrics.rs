@@ -163,7 +163,8 @@ fn runs_and_the_outbox_are_shown() {
     let clock = ManualClock::new(1_700_000_000_000_000);
     let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
     let w = World::of(db, Settings::default());
-    let (runs, outbox) = (w.db.runs(), w.db.outbox());
+    let runs = w.db.runs();
+    let outbox = w.db.outbox();
     let started = NewEvent::new("r", "RunStarted").plan("1");
     runs.append(started.clone()).unwrap();
     runs.append(started.clone()).unwrap();
@@ -200,7 +201,8 @@ fn runs_and_the_outbox_are_shown() {
 #[test]
 fn keyed_state_is_shown() {
     let w = world();
-    let (plain, ordered) = (w.db.keyed("plain").unwrap(), w.db.keyed("ordered").unwrap());
+    let plain = w.db.keyed("plain").unwrap();
+    let ordered = w.db.keyed("ordered").unwrap();
     plain.put("a", "1", 2).unwrap();
     plain.put("a", "1", 2).unwrap();
     plain.delete("a", 3).unwrap();
@@ -234,7 +236,8 @@ fn sessions_are_shown() {
     let w = world();
     let sessions = w.db.sessions();
     let open = |name: &str| sessions.open(SessionOptions::new().name(name)).unwrap();
-    let (session, _) = (open("s"), open("t"));
+    let session = open("s");
+    let _ = open("t");
     let add = || {
         let name = Name::new("n").unwrap();
         Transaction::new().step(CellCommand::Incr { name, by: 1.into() })

@@ -63,7 +63,8 @@ fn what_is_not_sampled_is_not_sent_but_a_sampled_trace_goes_on() {
     let server = Server::start(&Log::default(), &export(&collector, 0.0));
     server.client().line("SET a 1");
     server.get("/healthz");
-    let (yes, no) = ("0af7651916cd43dd8448eb211c80319c", "1bf7651916cd43dd8448eb211c80319c");
+    let yes = "0af7651916cd43dd8448eb211c80319c";
+    let no = "1bf7651916cd43dd8448eb211c80319c";
     trace(&server, yes, true);
     trace(&server, no, false);
     server.end();

@@ -48,7 +48,8 @@ fn what_fails_each_round_beside_the_faces_is_told_once() {
     }
     let mut config = Config::default();
     config.archive.directory = Some(directory.path().to_owned());
-    (config.archive.older_than_ms, config.archive.interval_ms) = (0, 1);
+    config.archive.older_than_ms = 0;
+    config.archive.interval_ms = 1;
     let crew = Crew::start(&db, &config).unwrap();
     while crew.archived().total.failed < 5 {
         std::thread::sleep(Duration::from_millis(1));

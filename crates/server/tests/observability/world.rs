@@ -28,9 +28,11 @@ impl World {
 
     pub fn of(db: Database, settings: Settings) -> World {
         let bind = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let (resp_listener, http_listener) = (bind(), bind());
+        let resp_listener = bind();
+        let http_listener = bind();
         let at = |listener: &TcpListener| listener.local_addr().unwrap();
-        let (resp, http) = (at(&resp_listener), at(&http_listener));
+        let resp = at(&resp_listener);
+        let http = at(&http_listener);
         let shared = Shared::new(db.clone(), settings);
         let handle = Some(resp::serve(resp_listener, &shared).unwrap());
         let app = Http::new(db.clone(), http::Settings::default()).unwrap();

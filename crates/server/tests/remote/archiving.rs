@@ -40,7 +40,8 @@ fn everything(db: &Database) -> (Vec<mainstay::CanonicalEvent>, Vec<u8>) {
 
 #[test]
 fn a_run_goes_into_the_archive_and_comes_back_as_it_was() {
-    let (server, files) = (Ours::start(), tempfile::tempdir().unwrap());
+    let server = Ours::start();
+    let files = tempfile::tempdir().unwrap();
     let db = connect(&server);
     write(&db);
     let before = everything(&db);
@@ -67,7 +68,8 @@ fn a_run_goes_into_the_archive_and_comes_back_as_it_was() {
 /// A damaged file restores nothing.
 #[test]
 fn a_damaged_file_is_refused_and_the_database_stays_as_it_is() {
-    let (server, files) = (Ours::start(), tempfile::tempdir().unwrap());
+    let server = Ours::start();
+    let files = tempfile::tempdir().unwrap();
     let db = connect(&server);
     write(&db);
     let archive = archive(&db, files.path());

@@ -215,7 +215,8 @@ fn a_server_that_stays_away_is_unavailable() {
 fn a_silent_server_is_given_up() {
     let server = Ours::start();
     let proxy = Proxy::to(server.address);
-    let (silence, patience) = (Duration::from_millis(200), Duration::from_millis(500));
+    let silence = Duration::from_millis(200);
+    let patience = Duration::from_millis(500);
     let db = proxy.options().timeout(silence).patience(patience).connect().unwrap();
     db.cells().set("a", 1).unwrap();
     proxy.swallow(true);

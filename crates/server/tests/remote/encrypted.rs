@@ -106,7 +106,8 @@ async fn handles_to_be_awaited() {
         .map(|id| {
             let cells = db.cells();
             tokio::spawn(async move {
-                let (own, large) = (format!("own/{id}"), vec![id; LARGE_BYTES]);
+                let own = format!("own/{id}");
+                let large = vec![id; LARGE_BYTES];
                 let large = Value::Bytes(large);
                 cells.set(&own, large.clone()).await?;
                 Ok::<_, Error>(cells.get(&own).await? == Some(large))
@@ -161,7 +162,8 @@ fn a_server_that_nobody_vouches_for_is_not_talked_to() {
 fn a_name_that_the_certificate_does_not_carry_is_not_believed() {
     let (authority, server) = world();
     let listener = TcpListener::bind("127.0.0.2:0").unwrap();
-    let (elsewhere, there) = (listener.local_addr().unwrap(), server.address);
+    let elsewhere = listener.local_addr().unwrap();
+    let there = server.address;
     drop(listener);
     let other = serve_again(elsewhere, &server.db, &authority);
     let error = refusal(&options(elsewhere, believing(&authority)));
@@ -173,7 +175,8 @@ fn a_name_that_the_certificate_does_not_carry_is_not_believed() {
 #[test]
 fn files_that_are_wrong_are_named() {
     let (authority, server) = world();
-    let (one, other) = (authority.sign("one"), authority.sign("other"));
+    let one = authority.sign("one");
+    let other = authority.sign("other");
     let mixed = believing(&authority).certificate(&one.certificate, &other.key);
     for (tls, named) in [
         (Tls::new().authorities("no/such.pem"), "no/such.pem"),
@@ -282,7 +285,8 @@ fn hanging_up_ends_both_directions_whatever_the_other_end_does() {
 /// bytes.
 fn dripping() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, sent) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let address = listener.local_addr().unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
     let count = sent.clone();
     thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
@@ -319,8 +323,10 @@ fn closing_ends_what_waits() {
 
 #[test]
 fn users_say_who_they_are_inside() {
-    let (authority, listener) = (Authority::new(), TcpListener::bind("127.0.0.1:0").unwrap());
-    let (address, db) = (listener.local_addr().unwrap(), Database::memory().unwrap());
+    let authority = Authority::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let db = Database::memory().unwrap();
     let security = Security::new(&settings()).unwrap();
     let shared = Shared::secured(db, resp::Settings::default(), security);
     let tls = tls::Tls::open(&authority.sign("server").settings()).unwrap();

@@ -57,7 +57,8 @@ fn eight_workers_over_connections_claim_each_job_once() {
 #[test]
 fn whoever_lost_a_job_is_fenced_over_the_wire() {
     let server = Ours::start();
-    let (first, second) = (jobs(&connect(&server)), jobs(&connect(&server)));
+    let first = jobs(&connect(&server));
+    let second = jobs(&connect(&server));
     first.submit(&Submission::new("t", "a")).unwrap();
     let lost = first.claim("t", "w1", Some(Duration::from_millis(1))).unwrap().unwrap();
     while second.sweep().unwrap().retried == 0 {}
@@ -79,7 +80,8 @@ fn whoever_lost_a_job_is_fenced_over_the_wire() {
 #[test]
 fn a_claim_waits_at_the_server_and_is_woken_there() {
     let server = Ours::start();
-    let (worker, here) = (jobs(&connect(&server)), jobs(&server.db));
+    let worker = jobs(&connect(&server));
+    let here = jobs(&server.db);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| worker.claim_within("t", "w", LEASE, PATIENCE).unwrap());
         here.submit(&Submission::new("t", "a")).unwrap();
@@ -120,7 +122,8 @@ fn a_connection_lost_in_mid_claim_gives_no_job_to_two() {
 #[test]
 fn locks_fence_over_the_wire() {
     let server = Ours::start();
-    let (one, two) = (jobs(&connect(&server)).locks(), jobs(&connect(&server)).locks());
+    let one = jobs(&connect(&server)).locks();
+    let two = jobs(&connect(&server)).locks();
     let lease = Duration::from_secs(3600);
     let token = one.take("l", "one", lease).unwrap().unwrap();
     assert_eq!(two.take("l", "two", lease).unwrap(), None);

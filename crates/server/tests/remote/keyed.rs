@@ -13,7 +13,8 @@ fn connect(server: &Ours) -> Database {
 
 /// Runs some of every operation. Returns the answers as text.
 fn everything(db: &Database) -> Vec<String> {
-    let (space, mut said) = (db.keyed("counts").unwrap(), Vec::new());
+    let space = db.keyed("counts").unwrap();
+    let mut said = Vec::new();
     let mut say =
         |what: &str, answer: &dyn std::fmt::Debug| said.push(format!("{what} {answer:?}"));
     say("info", &space.info());
@@ -86,7 +87,8 @@ fn everything(db: &Database) -> Vec<String> {
 #[test]
 fn there_is_as_here() {
     let server = Ours::start();
-    let (here, there) = (everything(&Database::memory().unwrap()), everything(&connect(&server)));
+    let here = everything(&Database::memory().unwrap());
+    let there = everything(&connect(&server));
     assert_eq!(there, here);
     for line in ["put Ok(Stale)", "put Err(InvalidVersion)", "restore Err(CorruptData)"] {
         assert!(here.iter().any(|said| said == line), "{line}: {here:#?}");
@@ -100,9 +102,12 @@ fn a_large_space_is_taken_and_restored_in_pieces() {
     let db = connect(&server);
     let from = server.db.keyed("from").unwrap();
     for piece in 0..6_u64 {
-        let put =
-            |n: u64| StateWrite::put((piece * 1000 + n).to_be_bytes(), vec![n as u8; 2048], n);
-        from.write((0..1000).map(put).collect()).unwrap();
+        from.write(
+            (0..1000)
+                .map(|n| StateWrite::put((piece * 1000 + n).to_be_bytes(), vec![n as u8; 2048], n))
+                .collect(),
+        )
+        .unwrap();
     }
     let mut bytes = Vec::new();
     let summary = db.keyed("from").unwrap().snapshot_to(&mut bytes).unwrap();

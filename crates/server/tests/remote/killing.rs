@@ -50,10 +50,12 @@ fn every_request_is_done_once() {
     let mut writers: Vec<Writer> = writers.collect();
     for _ in 0..CYCLES {
         let server = Process::serve(&data);
-        let (address, total) = (server.address.to_string(), AtomicU64::new(0));
+        let address = server.address.to_string();
+        let total = AtomicU64::new(0);
         thread::scope(|scope| {
             for writer in &mut writers {
-                let (address, total) = (&address, &total);
+                let address = &address;
+                let total = &total;
                 scope.spawn(move || writer.run(address, total));
             }
             while total.load(Ordering::Relaxed) < ENOUGH {

@@ -265,7 +265,8 @@ fn assert_refused(what: &str, refused: Result<()>) {
 #[test]
 fn every_handle_stays_inside_the_prefix() {
     let world = world();
-    let (app, before) = (connect(&world, "app"), world.db.revision());
+    let app = connect(&world, "app");
+    let before = world.db.revision();
     for (what, attempt) in OUTSIDE {
         assert_refused(what, attempt(&app));
     }
@@ -283,8 +284,8 @@ fn the_feed_of_a_prefix_tells_of_its_keys_and_of_no_branch() {
     world.db.cells().set("app:a", 1).unwrap();
     let keys = |user: &str| {
         let mut feed = connect(&world, user).watch(prefixed("app:"), 0).unwrap();
-        let next = || feed.next(Duration::ZERO).unwrap().map(|event| event.key);
-        std::iter::from_fn(next).collect::<Vec<_>>()
+        std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap().map(|event| event.key))
+            .collect::<Vec<_>>()
     };
     assert_eq!(keys("app"), ["app:a"]);
     assert_eq!(keys("default"), ["app:branch", "app:tag", "app:a"]);

@@ -42,7 +42,8 @@ impl Proxy {
         let shared = state.clone();
         thread::spawn(move || {
             for client in listener.incoming() {
-                let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+                let client = client.unwrap();
+                let server = TcpStream::connect(server).unwrap();
                 let number = shared.count.fetch_add(1, Ordering::SeqCst);
                 join(client, server, number, &shared);
             }
@@ -113,13 +114,15 @@ fn pump_aside(
     swallows: impl Fn(&State) -> bool + Send + 'static,
     state: &Arc<State>,
 ) {
-    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    let from = from.try_clone().unwrap();
+    let to = to.try_clone().unwrap();
     let state = state.clone();
     thread::spawn(move || pump(from, to, &swallows, &state));
 }
 
 fn pump(mut from: TcpStream, mut to: TcpStream, swallows: &dyn Fn(&State) -> bool, state: &State) {
-    let (mut buffer, mut passed) = ([0; 64 << 10], 0);
+    let mut buffer = [0; 64 << 10];
+    let mut passed = 0;
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         passed += count;
         while passed > FROZEN_AT_BYTES && state.frozen.load(Ordering::SeqCst) {

@@ -101,6 +101,7 @@ fn so_is_every_login() {
     options.connect().map(drop).unwrap_err();
     let audit = world.audit();
     let outcomes = audit.iter().map(|line| (line["user"].as_str(), line["outcome"].as_str()));
-    let (done, wrong) = ((Some("app"), Some("done")), (Some("app"), Some("wrong")));
+    let done = (Some("app"), Some("done"));
+    let wrong = (Some("app"), Some("wrong"));
     assert_eq!(outcomes.collect::<Vec<_>>(), [done, done, wrong], "for reads, for writes, in vain");
 }

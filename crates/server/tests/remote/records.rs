@@ -25,7 +25,8 @@ fn is(field: &str, value: &str) -> Where {
 
 /// Runs some of every operation. Returns the answers as text.
 fn everything(db: &Database) -> Vec<String> {
-    let (records, mut said) = (db.records(), Vec::new());
+    let records = db.records();
+    let mut said = Vec::new();
     let mut say =
         |what: &str, answer: &dyn std::fmt::Debug| said.push(format!("{what} {answer:?}"));
     say("put", &records.put("j/1", &fields(&[("state", "pending"), ("n", "1")]), None));
@@ -92,7 +93,8 @@ fn everything(db: &Database) -> Vec<String> {
 #[test]
 fn there_is_as_here() {
     let server = Ours::start();
-    let (here, there) = (everything(&Database::memory().unwrap()), everything(&connect(&server)));
+    let here = everything(&Database::memory().unwrap());
+    let there = everything(&connect(&server));
     assert_eq!(there, here);
     assert!(here.iter().any(|line| line == "not held Err((Fenced, Some(0)))"), "{here:#?}");
 }
@@ -104,7 +106,8 @@ fn bytes_that_are_no_text_survive() {
     let odd = Fields::of([(&b"\xff\x00"[..], &b"\x00\xfe"[..]), (b"", b"")]).unwrap();
     records.put("a", &odd, None).unwrap();
     assert_eq!(records.get("a").unwrap().unwrap().fields, odd);
-    let (key, wanted) = (Name::new("a").unwrap(), [Field::new(b"\xff\x00").unwrap()]);
+    let key = Name::new("a").unwrap();
+    let wanted = [Field::new(b"\xff\x00").unwrap()];
     let some = records.get_some(&key, Some(&wanted)).unwrap().unwrap().fields;
     assert_eq!(some, Fields::of([(b"\xff\x00", b"\x00\xfe")]).unwrap());
 }

@@ -25,16 +25,18 @@ fn note(number: i64) -> NewEvent {
 /// Runs some of every operation. Returns the answers as text, without times and without names derived from
 /// them.
 fn everything(db: &Database) -> Vec<String> {
-    let (runs, mut said) = (db.runs(), Vec::new());
+    let runs = db.runs();
+    let mut said = Vec::new();
     let mut say =
         |what: &str, answer: &dyn std::fmt::Debug| said.push(format!("{what} {answer:?}"));
     let plain =
         |one: mainstay::Appended| (one.run_seq, one.idempotent, one.persisted, one.conflict);
     let all = |all: Vec<mainstay::Appended>| all.into_iter().map(plain).collect::<Vec<_>>();
     let brief = |events: Vec<mainstay::CanonicalEvent>| {
-        let one =
-            |event: mainstay::CanonicalEvent| (event.run_seq, event.event_type, event.event_data);
-        events.into_iter().map(one).collect::<Vec<_>>()
+        events
+            .into_iter()
+            .map(|event| (event.run_seq, event.event_type, event.event_data))
+            .collect::<Vec<_>>()
     };
     say("bootstrap", &runs.bootstrap("r", 7, vec![event("RunStarted", None)]).map(all));
     say("bootstrap", &runs.bootstrap("r", 7, vec![]).map_err(|error| error.code()));
@@ -103,9 +105,9 @@ fn everything(db: &Database) -> Vec<String> {
     say("put", &outbox.put("a", b"2", Some("r")));
     say("put", &outbox.put("", b"2", None).map_err(|error| error.code()));
     let messages = |all: Vec<mainstay::Message>| {
-        let one =
-            |it: mainstay::Message| (it.id, it.subject, it.payload, it.run, it.tries, it.failure);
-        all.into_iter().map(one).collect::<Vec<_>>()
+        all.into_iter()
+            .map(|it| (it.id, it.subject, it.payload, it.run, it.tries, it.failure))
+            .collect::<Vec<_>>()
     };
     say("claim", &outbox.claim(9, LEASE).map(messages));
     say("claim", &outbox.claim(9, LEASE).map(messages));
@@ -127,7 +129,8 @@ fn everything(db: &Database) -> Vec<String> {
 #[test]
 fn there_is_as_here() {
     let server = Ours::start();
-    let (here, there) = (everything(&Database::memory().unwrap()), everything(&connect(&server)));
+    let here = everything(&Database::memory().unwrap());
+    let there = everything(&connect(&server));
     assert_eq!(there, here);
     for line in
         ["expecting Err(SequenceMoved)", "bootstrap Err(RunExists)", "append Err(RunNotFound)"]

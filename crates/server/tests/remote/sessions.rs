@@ -33,7 +33,8 @@ fn told(receipt: Result<Receipt>) -> String {
 
 /// Runs some of every operation. Returns the answers as text.
 fn everything(db: &Database) -> Vec<String> {
-    let (sessions, mut said) = (db.sessions(), Vec::new());
+    let sessions = db.sessions();
+    let mut said = Vec::new();
     let mut say =
         |what: &str, answer: &dyn std::fmt::Debug| said.push(format!("{what} {answer:?}"));
     let options = || SessionOptions::new().name("s").capability("lang", "rust");
@@ -177,15 +178,15 @@ fn a_request_whose_answer_is_lost_is_sent_again_and_done_once() {
     let db = proxy.options().connect().unwrap();
     let session = db.sessions().open(SessionOptions::new().name("s")).unwrap();
     for number in 1..=3 {
-        let request = || session.execute(number, number, add("n"));
-        let receipt = cut_before_the_answer(&db, &proxy, request).unwrap();
+        let receipt =
+            cut_before_the_answer(&db, &proxy, || session.execute(number, number, add("n")))
+                .unwrap();
         assert!(receipt.repeated, "the first answer was lost");
     }
     assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(3)));
     // Keep-alives and reads may be executed twice.
     cut_before_the_answer(&db, &proxy, || session.keep_alive(2)).unwrap();
-    let look = || db.sessions().info("s");
-    let known = cut_before_the_answer(&db, &proxy, look).unwrap().unwrap();
+    let known = cut_before_the_answer(&db, &proxy, || db.sessions().info("s")).unwrap().unwrap();
     assert_eq!((known.mark, known.next_request), (3, 4));
     // Outside a session, the request may have been executed.
     let send = || db.sessions().send("s", "x");
@@ -206,8 +207,12 @@ fn a_request_that_is_sent_again_into_a_session_that_is_gone_may_have_been_execut
     let proxy = Proxy::to(server.address);
     let db = proxy.options().connect().unwrap();
     let session = db.sessions().open(SessionOptions::new().name("s")).unwrap();
-    let close = || assert!(server.db.sessions().close("s").unwrap());
-    let told = cut_after(&db, &proxy, close, || session.execute(1, 1, add("n")));
+    let told = cut_after(
+        &db,
+        &proxy,
+        || assert!(server.db.sessions().close("s").unwrap()),
+        || session.execute(1, 1, add("n")),
+    );
     assert_eq!(told.unwrap_err().kind(), ErrorKind::UnknownOutcome);
     assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(1)), "it was executed");
     // A request that was sent only once was not executed.
@@ -231,8 +236,10 @@ fn requests_of_a_session_can_be_under_way_together() {
     let server = Ours::start();
     let db = remote::connect(&server.address.to_string()).unwrap();
     db.sessions().open(SessionOptions::new().name("s")).unwrap();
-    let request = |number| add("n").in_session(SessionRequest::new(name("s"), number, 1));
-    let twice: Vec<Transaction> = (1..=50).chain(1..=50).map(request).collect();
+    let twice: Vec<Transaction> = (1..=50)
+        .chain(1..=50)
+        .map(|number| add("n").in_session(SessionRequest::new(name("s"), number, 1)))
+        .collect();
     let answers = db.execute_all(twice);
     let sums: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().answers).collect();
     assert_eq!(sums[..50], sums[50..]);
@@ -248,7 +255,9 @@ fn a_user_has_its_own_sessions() {
     let connect = |user: &str| {
         remote::Options::new(&world.resp.to_string()).login(user, PASSWORD).connect().unwrap()
     };
-    let (all, app, looker) = (connect("default"), connect("app"), connect("looker"));
+    let all = connect("default");
+    let app = connect("app");
+    let looker = connect("looker");
     let mine = app.sessions().open(SessionOptions::new().name("app:s")).unwrap();
     mine.execute(1, 1, add("app:n")).unwrap();
     let theirs = all.sessions().open(SessionOptions::new().name("s")).unwrap();

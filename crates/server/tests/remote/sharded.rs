@@ -26,11 +26,14 @@ type Counts = StatefulOperator<u64, u64, String>;
 type States = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn pipeline(out: PathBuf) -> PipelineBuilder<Counts> {
-    let key = |item: &u64| format!("key-{}", item % 97);
-    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, item: &u64, _| {
-        let count = count.unwrap_or(0) + 1;
-        Ok((Some(count), vec![format!("{} {count}", item % 97)]))
-    });
+    let counts = StatefulOperator::new(
+        "counts",
+        |item| format!("key-{}", item % 97),
+        |count: Option<u64>, item: &u64, _| {
+            let count = count.unwrap_or(0) + 1;
+            Ok((Some(count), vec![format!("{} {count}", item % 97)]))
+        },
+    );
     let items = (0..ITEMS).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
     Pipeline::of(counts)
         .source(Items::new("items", items.collect::<Vec<_>>()))

@@ -16,7 +16,8 @@ fn everyone_gets_the_own_answer() {
         for id in 0..THREADS {
             let db = &db;
             scope.spawn(move || {
-                let (cells, own) = (db.cells(), format!("own/{id}"));
+                let cells = db.cells();
+                let own = format!("own/{id}");
                 for n in 0..ROUNDS {
                     assert_eq!(cells.set(&own, format!("{id} {n}")).unwrap(), n as u64 + 1);
                     assert_eq!(cells.get(&own).unwrap(), Some(format!("{id} {n}").into()));
@@ -145,7 +146,8 @@ fn fork(db: &mainstay::Database, branch: &str) {
 }
 
 fn merge(branch: &str) -> Transaction {
-    let (from, into) = (Name::new(branch).unwrap(), Name::new("main").unwrap());
+    let from = Name::new(branch).unwrap();
+    let into = Name::new("main").unwrap();
     let strategy = mainstay::MergeStrategy::Strict;
     Transaction::new().step(mainstay::BranchCommand::Merge { from, into, strategy })
 }

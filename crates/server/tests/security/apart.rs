@@ -174,7 +174,8 @@ fn one_user_does_not_take_all_connections_over_http() {
 fn one_user_does_not_take_all_readers_of_the_feed() {
     let world = World::limited(|settings, resp, http| {
         settings.users = two_users();
-        (resp.feed_readers, http.feed_readers) = (4, 4);
+        resp.feed_readers = 4;
+        http.feed_readers = 4;
     });
     let watch = |user: &str| {
         let mut client = world.client(user);
@@ -213,7 +214,8 @@ fn one_user_does_not_make_the_cursors_of_others_forgotten() {
     for key in 0..5 {
         world.db.cells().set(&format!("k{key}"), 1).unwrap();
     }
-    let (mut greedy, mut honest) = (world.client("greedy"), world.client("honest"));
+    let mut greedy = world.client("greedy");
+    let mut honest = world.client("honest");
     assert!(honest.line("SCAN 0 COUNT 2").starts_with(r"*2\r\n$1\r\n1\r\n"));
     (0..50).for_each(|_| drop(greedy.line("SCAN 0 COUNT 1")));
     let page = honest.line("SCAN 1 COUNT 10");
@@ -239,7 +241,8 @@ fn wrong_passwords_wait_by_user_and_address_and_lock_nobody_out_elsewhere() {
         settings.users = two_users();
         settings.failures_per_user_and_address = 6;
         // So long that the delay does not end during this test.
-        (settings.failure_wait_ms, settings.failure_wait_limit_ms) = (3_600_000, 3_600_000);
+        settings.failure_wait_ms = 3_600_000;
+        settings.failure_wait_limit_ms = 3_600_000;
         settings.remember_ms = 0;
     });
     let here = [127, 0, 0, 2];
@@ -272,7 +275,8 @@ fn wrong_passwords_over_http_wait_as_well() {
     let world = World::with(|settings| {
         settings.users = two_users();
         settings.failures_per_user_and_address = 3;
-        (settings.failure_wait_ms, settings.failure_wait_limit_ms) = (3_600_000, 3_600_000);
+        settings.failure_wait_ms = 3_600_000;
+        settings.failure_wait_limit_ms = 3_600_000;
     });
     assert_eq!(world.ask(Some("greedy"), "GET", "/v1/cells", "").0, 200);
     let guess =

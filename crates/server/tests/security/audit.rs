@@ -277,9 +277,11 @@ fn requests_whose_client_leaves_are_recorded() {
     // failures.
     let is_done = |line: &&String| line.contains("branch.delete") && line.ends_with(" done");
     let recorded = || lines(&world).iter().filter(is_done).count();
-    let (mut before, mut looks) = (usize::MAX, 0);
+    let mut before = usize::MAX;
+    let mut looks = 0;
     while looks < 200 && (gone() == 0 || before != gone() || recorded() != gone()) {
-        (before, looks) = (gone(), looks + 1);
+        before = gone();
+        looks += 1;
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert!(gone() > 0, "some were begun");

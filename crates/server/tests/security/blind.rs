@@ -156,7 +156,8 @@ fn fill(world: &World, there: There, number: usize) {
     if there == There::Nothing {
         return;
     }
-    let (cells, records) = (world.db.cells(), world.db.records());
+    let cells = world.db.cells();
+    let records = world.db.records();
     let named = |letter: &str| format!("{letter}{number}");
     cells.set(&named("c"), "5").unwrap();
     records.set_field(&named("r"), "f", "1").unwrap();

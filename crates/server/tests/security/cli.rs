@@ -32,8 +32,9 @@ fn a_hash_that_was_made_is_one_that_can_be_used() {
     let security = Security::new(&settings).unwrap();
     let verified = |password: &'static str| {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let told = move |verdict| sender.send(verdict).unwrap();
-        security.verify("app".into(), Secret::new(password), "here", told);
+        security.verify("app".into(), Secret::new(password), "here", move |verdict| {
+            sender.send(verdict).unwrap()
+        });
         format!("{:?}", receiver.recv().unwrap())
     };
     assert!(verified("hunter2").starts_with("Known"));
@@ -48,7 +49,8 @@ fn the_password_comes_from_the_environment_or_from_a_file() {
     let server = world.resp.to_string();
     let file = world.directory.path().join("password");
     std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
-    let (place, file) = (["--server", &server], file.to_str().unwrap());
+    let place = ["--server", &server];
+    let file = file.to_str().unwrap();
     let run = |more: &[&str], password| mainstay(&[&place, more].concat(), password, "");
     let set = ["--user", "app", "cell", "set", "app:a", "1"];
     assert!(run(&set, Some(PASSWORD)).status.success());

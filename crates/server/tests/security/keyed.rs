@@ -102,7 +102,8 @@ fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
 #[test]
 fn what_has_changed_needs_the_right_to_read_the_space() {
     let world = TABLE.world();
-    let (branch, space) = ("main".to_owned(), Name::new("s").unwrap());
+    let branch = "main".to_owned();
+    let space = Name::new("s").unwrap();
     let question = wire::encode(&AdminRequest::StateSince { branch, space, since: None }).unwrap();
     for (who, may) in [("looker", true), ("filler", false), ("other", false), ("app", false)] {
         let mut client = world.client(who);

@@ -104,7 +104,8 @@ fn verifying_a_password_holds_nobody_up() {
 fn a_flood_of_guesses_is_bounded_and_users_are_served() {
     let world = World::with(|settings| {
         settings.users.push(slow_user());
-        (settings.attempts_at_once, settings.attempts_waiting) = (1, 2);
+        settings.attempts_at_once = 1;
+        settings.attempts_waiting = 2;
     });
     let mut user = world.client("app");
     let mut guesses: Vec<_> = (0..20).map(|_| world.stranger()).collect();
@@ -117,7 +118,8 @@ fn a_flood_of_guesses_is_bounded_and_users_are_served() {
     // verification.
     let replies: Vec<String> = guesses.iter_mut().map(|guess| guess.receive()).collect();
     let begin_with = |word: &str| replies.iter().filter(|reply| reply.starts_with(word)).count();
-    let (busy, wrong) = (begin_with("-UNAVAILABLE too many are"), begin_with("-WRONGPASS"));
+    let busy = begin_with("-UNAVAILABLE too many are");
+    let wrong = begin_with("-WRONGPASS");
     assert!(busy > 0 && wrong >= 2 && busy + wrong == 20, "{replies:?}");
 }
 

@@ -162,7 +162,8 @@ fn kept_answers_are_told_to_whoever_may_write_the_session() {
 fn commands_over_the_wire_need_the_same() {
     let world = TABLE.world();
     let session = || Name::new("s").unwrap();
-    let (lease_ms, capabilities) = (None, Vec::new());
+    let lease_ms = None;
+    let capabilities = Vec::new();
     let commands = [
         (SessionCommand::Open { session: session(), lease_ms, capabilities, hold: None }, Both),
         (SessionCommand::KeepAlive { session: session(), lowest_pending: 0, epoch: 0 }, Write),

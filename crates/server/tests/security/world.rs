@@ -27,7 +27,8 @@ pub struct World {
 
 pub fn user(name: &str, allow: &[&str], prefixes: &[&str]) -> UserSettings {
     let texts = |all: &[&str]| all.iter().map(ToString::to_string).collect();
-    let (allow, prefixes) = (texts(allow), texts(prefixes));
+    let allow = texts(allow);
+    let prefixes = texts(prefixes);
     let password_hash = Secret::new(HASH.as_str());
     UserSettings { name: name.into(), password_hash, allow, prefixes }
 }
@@ -82,8 +83,10 @@ impl World {
         let security = Security::new(settings).unwrap();
         let db = Options::new().memory().unwrap();
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let (at, web) = (listen(), listen());
-        let (resp, http) = (at.local_addr().unwrap(), web.local_addr().unwrap());
+        let at = listen();
+        let web = listen();
+        let resp = at.local_addr().unwrap();
+        let http = web.local_addr().unwrap();
         let shared = resp::Shared::secured(db.clone(), resp_settings, Arc::clone(&security));
         let face = Some(resp::serve(at, &shared).unwrap());
         let app = http::Http::secured(db.clone(), files, security).unwrap();

@@ -79,7 +79,8 @@ fn a_session_is_known_by_what_it_was_opened_with() {
     assert_eq!(told["capabilities"], serde_json::json!({"lang": "rust", "os": "linux"}));
     let numbers = ["next_request", "mark", "kept", "last_sent", "pending"];
     assert_eq!(numbers.map(|name| told[name].as_u64().unwrap()), [5, 2, 1, 1, 1]);
-    let (opened, expires) = (&told["opened_us"], &told["expires_us"]);
+    let opened = &told["opened_us"];
+    let expires = &told["expires_us"];
     assert!(expires.as_u64().unwrap() >= opened.as_u64().unwrap() + 5_000_000);
     let unnamed = client.line("SESSION.OPEN");
     assert!(unnamed.starts_with(r"$24\r\n"), "{unnamed}");

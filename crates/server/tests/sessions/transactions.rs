@@ -92,7 +92,8 @@ fn a_session_that_is_not_there_stops_no_command_beside() {
 #[test]
 fn what_is_watched_decides_once() {
     let ours = Ours::start();
-    let (mut client, mut other) = (ours.client(), ours.client());
+    let mut client = ours.client();
+    let mut other = ours.client();
     client.line("SESSION.OPEN ID s");
     let mut attempt = |number: u64, meddles: bool, expected: &str| {
         assert_eq!(client.line("WATCH k"), r"+OK\r\n");

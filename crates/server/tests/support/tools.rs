@@ -17,7 +17,8 @@ pub fn run(command: &mut Command, input: &[u8]) -> Output {
 /// Returns the output of a program, which must have succeeded.
 pub fn printed(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let errors = text(&output.stderr);
     assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
     out
 }

@@ -32,7 +32,8 @@ fn a_server_that_the_given_authority_vouches_for() {
 #[test]
 fn the_repl_speaks_tls_too() {
     let (authority, ours) = resp_face();
-    let (path, address) = (authority.path(), ours.address.to_string());
+    let path = authority.path();
+    let address = ours.address.to_string();
     let words = ["repl", "--server", &address, "--tls", "--cacert", text(&path), "-o", "raw"];
     let shown = Program::new().fed(&words, b"SET a 1\ncell get a\n").ok();
     assert!(shown.ends_with("1\n"), "{shown}");
@@ -66,7 +67,8 @@ fn whoever_is_asked_for_a_certificate_shows_one() {
     let mut settings = authority.sign("server").settings();
     settings.client_ca = Some(authority.path());
     let ours = resp_with(&settings);
-    let (path, known) = (authority.path(), authority.sign("known"));
+    let path = authority.path();
+    let known = authority.sign("known");
     let trust = ["--cacert", text(&path)];
     let shown = ["--cert", text(&known.certificate), "--key", text(&known.key)];
     run(&ours, &[trust, [shown[0], shown[1]], [shown[2], shown[3]]].concat(), &["cell", "list"])

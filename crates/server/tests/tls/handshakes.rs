@@ -89,7 +89,8 @@ fn half_handshakes_hold_up_neither_others_nor_the_end() {
 
 #[test]
 fn a_certificate_is_demanded_of_clients() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let stranger = Authority::new();
     let mut settings = authority.sign("server").settings();
     settings.client_ca = Some(authority.path());
     let ours = resp_with(&settings);

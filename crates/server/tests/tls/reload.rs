@@ -33,7 +33,8 @@ fn of(pair: &Pair) -> CertificateDer<'static> {
 #[test]
 fn new_files_are_for_new_connections() {
     let authority = Authority::new();
-    let (used, newer) = (authority.sign("used"), authority.sign("newer"));
+    let used = authority.sign("used");
+    let newer = authority.sign("newer");
     let tls = tls(&used.settings());
     let ours = Ours::with_tls(resp::Settings::default(), Some(tls.clone()));
     let caller = Caller::of(&authority);
@@ -52,7 +53,8 @@ fn new_files_are_for_new_connections() {
 #[test]
 fn files_that_do_not_fit_are_refused_and_the_ones_before_kept() {
     let authority = Authority::new();
-    let (used, newer) = (authority.sign("used"), authority.sign("newer"));
+    let used = authority.sign("used");
+    let newer = authority.sign("newer");
     let tls = tls(&used.settings());
     let ours = Ours::with_tls(resp::Settings::default(), Some(tls.clone()));
     let caller = Caller::of(&authority);
@@ -80,7 +82,8 @@ fn files_that_do_not_fit_are_refused_and_the_ones_before_kept() {
 #[test]
 fn the_files_are_looked_at_now_and_then() {
     let authority = Authority::new();
-    let (used, newer) = (authority.sign("used"), authority.sign("newer"));
+    let used = authority.sign("used");
+    let newer = authority.sign("newer");
     let mut settings = used.settings();
     settings.look_interval_ms = 10;
     let tls = tls(&settings);
@@ -118,7 +121,8 @@ impl Program {
 #[test]
 fn a_signal_has_the_program_look_again() {
     let authority = Authority::new();
-    let (used, newer) = (authority.sign("used"), authority.sign("newer"));
+    let used = authority.sign("used");
+    let newer = authority.sign("newer");
     let program = Program::serve(&used);
     let caller = Caller::of(&authority);
     let address = program.process.address;

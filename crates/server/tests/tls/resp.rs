@@ -70,8 +70,9 @@ fn the_largest_value_goes_both_ways() {
 fn requests_of_all_sizes_are_answered_at_once() {
     let (authority, ours) = resp_face();
     let mut client = Caller::of(&authority).client(ours.address);
-    let around = |bytes: usize| (bytes - 60..bytes + 60).step_by(7);
-    let sizes = [4 << 10, 16 << 10, 23_549, 2 * 23_549, 64 << 10].into_iter().flat_map(around);
+    let sizes = [4 << 10, 16 << 10, 23_549, 2 * 23_549, 64 << 10]
+        .into_iter()
+        .flat_map(|bytes| (bytes - 60..bytes + 60).step_by(7));
     for size in sizes {
         let value = "v".repeat(size);
         assert_eq!(client.call(&["SET", "sized", &value]), r"+OK\r\n", "{size}");

@@ -246,8 +246,10 @@ impl Faulty {
         let due: Vec<Transaction> = {
             let mut past = self.past.lock();
             let calls = past.losses.calls;
-            let due = |(due, _): &mut (u64, Transaction)| *due <= calls;
-            past.late.extract_if(.., due).map(|(_, transaction)| transaction).collect()
+            past.late
+                .extract_if(.., |(due, _)| *due <= calls)
+                .map(|(_, transaction)| transaction)
+                .collect()
         };
         for transaction in due {
             let _ = self.inner.execute(transaction).await;

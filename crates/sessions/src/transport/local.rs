@@ -60,11 +60,10 @@ impl Drop for Local {
 }
 
 fn checked(db: &Database) -> Result<Database> {
-    match db.is_here() {
-        true => Ok(db.clone()),
-        false => {
-            let message = "the database is served: use `Served` with what `connect_async` gives";
-            Err(Error::new(Code::Unsupported, message))
-        }
+    if db.is_here() {
+        Ok(db.clone())
+    } else {
+        let message = "the database is served: use `Served` with what `connect_async` gives";
+        Err(Error::new(Code::Unsupported, message))
     }
 }

@@ -79,7 +79,8 @@ impl Post {
         let thread = std::thread::Builder::new().name("mainstay-post".to_owned());
         let thread =
             thread.spawn(move || own.run(feed)).map_err(|error| failure::no_thread(&error))?;
-        (desk.thread, desk.is_read) = (Some(thread), true);
+        desk.thread = Some(thread);
+        desk.is_read = true;
         Ok(())
     }
 

@@ -49,11 +49,13 @@ async fn a_future_that_is_dropped_gives_its_request_up() {
 async fn letters_are_handled_by_a_task() {
     let db = Database::memory().unwrap();
     let (_, session) = open(&db, Faults::many(22)).await;
-    let (own, total) = (session.clone(), Arc::new(AtomicI64::new(0)));
+    let own = session.clone();
+    let total = Arc::new(AtomicI64::new(0));
     let seen = total.clone();
     let listening = tokio::spawn(async move {
         let handle = |letter: mainstay_sessions::Letter| {
-            let (seen, own) = (seen.clone(), own.clone());
+            let seen = seen.clone();
+            let own = own.clone();
             async move {
                 tokio::task::yield_now().await;
                 if seen.load(Ordering::SeqCst) % 3 == 1 {

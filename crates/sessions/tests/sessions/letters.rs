@@ -64,7 +64,8 @@ fn a_handler_that_fails_or_panics_gets_its_letter_again_and_the_others_wait() {
     let db = Database::memory().unwrap();
     let session = open(&db);
     let (tell, told) = channel();
-    let (seen, mut left) = (db.clone(), 3);
+    let seen = db.clone();
+    let mut left = 3;
     let _listener = session
         .listen(move |letter| {
             tell.send(text(&letter)).unwrap();
@@ -111,9 +112,10 @@ impl Transport for Unacknowledged {
         let is_acknowledgement = transaction.steps.iter().any(|step| {
             matches!(step.command, Command::Session(SessionCommand::Acknowledge { .. }))
         });
-        match is_acknowledgement && self.is_on.load(Ordering::SeqCst) {
-            true => Box::pin(async { Err(Error::new(Code::UnknownOutcome, "lost")) }),
-            false => self.inner.execute(transaction),
+        if is_acknowledgement && self.is_on.load(Ordering::SeqCst) {
+            Box::pin(async { Err(Error::new(Code::UnknownOutcome, "lost")) })
+        } else {
+            self.inner.execute(transaction)
         }
     }
 

@@ -31,7 +31,9 @@ fn account(number: i64) -> String {
 
 /// Moves money, records it and sends a letter to the next teller, atomically.
 fn transfer(client: i64, id: i64) -> Transaction {
-    let (from, to, amount) = (account(id), account(id * 7 + 1), id % 13 + 1);
+    let from = account(id);
+    let to = account(id * 7 + 1);
+    let amount = id % 13 + 1;
     let fields = Fields::of([("amount", amount.to_string())]).unwrap();
     let record = RecordWrite::of(&format!("transfer/{id}"), &fields, None).unwrap();
     let event = Box::new(NewEvent::new("bank", "Transferred").with_key(&id.to_string()));
@@ -50,12 +52,13 @@ impl Bank {
         for number in 0..ACCOUNTS {
             db.cells().set(&account(number), EACH).unwrap();
         }
-        let open = |number| client.open(named(&teller(number))).unwrap();
-        let sessions: Vec<Session> = (0..CLIENTS).map(open).collect();
+        let sessions: Vec<Session> =
+            (0..CLIENTS).map(|number| client.open(named(&teller(number))).unwrap()).collect();
         let inboxes: Vec<Arc<Mutex<Vec<Letter>>>> =
             sessions.iter().map(|_| Arc::default()).collect();
         let listen = |(session, inbox): (&Session, &Arc<Mutex<Vec<Letter>>>)| {
-            let (inbox, mut calls) = (inbox.clone(), 0);
+            let inbox = inbox.clone();
+            let mut calls = 0;
             let handle = move |letter| {
                 calls += 1;
                 if calls % 5 == 0 {
@@ -143,7 +146,8 @@ fn every_transfer_is_executed_once_on_a_bad_way() {
     // Late copies still arrive, and must change nothing.
     mainstay::remote::wait(way.settle());
     bank.check();
-    let (losses, figures) = (way.losses(), bank.figures());
+    let losses = way.losses();
+    let figures = bank.figures();
     assert!(losses.requests > 100 && losses.answers > 100 && losses.late > 20, "{losses:?}");
     assert!(figures.repeated > 50 && figures.retries > 300, "{figures:?}");
     assert_eq!(figures.answered, (CLIENTS * THREADS * TRANSFERS) as u64);

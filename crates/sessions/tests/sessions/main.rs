@@ -58,7 +58,8 @@ fn named(name: &str) -> SessionOptions {
 
 /// Short pauses, for tests in real time.
 fn quick() -> Settings {
-    let (first_pause, longest_pause) = (Duration::from_micros(20), Duration::from_micros(500));
+    let first_pause = Duration::from_micros(20);
+    let longest_pause = Duration::from_micros(500);
     let attempt = Duration::from_secs(30);
     Settings { first_pause, longest_pause, attempt, ..Settings::default() }
 }

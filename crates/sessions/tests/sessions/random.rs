@@ -90,7 +90,8 @@ fn the_same_script_gives_the_same_run() {
         failures: 3,
         planted: None,
     };
-    let (one, other) = (script.run(), script.run());
+    let one = script.run();
+    let other = script.run();
     let told = |outcome: &super::script::Outcome| format!("{:?}", outcome.told);
     assert_eq!(told(&one), told(&other));
     assert_eq!((one.letters, one.retries), (other.letters, other.retries));

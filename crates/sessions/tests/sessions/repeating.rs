@@ -18,7 +18,8 @@ struct Taken {
 impl Taken {
     fn take(&self) {
         let over = self.db.sessions().info("s").unwrap().unwrap().epoch;
-        let (session, hold) = (name("s"), Some(Hold { nonce: 1, over }));
+        let session = name("s");
+        let hold = Some(Hold { nonce: 1, over });
         let open = SessionCommand::Open { session, lease_ms: None, capabilities: Vec::new(), hold };
         self.db.execute(Transaction::new().step(open)).unwrap();
     }
@@ -42,7 +43,8 @@ impl Transport for Taken {
 fn a_copy_that_finds_the_session_gone_says_nothing_of_the_copy_before() {
     for seed in 0..20 {
         let world = world();
-        let (inner, db) = (Inline::new(&world.db), world.db.clone());
+        let inner = Inline::new(&world.db);
+        let db = world.db.clone();
         let way = Arc::new(Taken { inner, db, requests: AtomicU64::new(0) });
         let twice = Faulty::new(way, Faults { repeat: 1.0, seed, ..never() });
         let runtime = Arc::new(Surroundings(world.simulation.clone()));

@@ -121,7 +121,8 @@ fn what_is_written_down_of_what_does_not_go_on_stays_what_it_was() {
 #[test]
 fn words_that_are_lost_and_repeated_while_a_session_is_taken_change_nothing() {
     for seed in 0..100 {
-        let (is_sent, is_gone) = (seed % 2 == 0, seed % 4 < 2);
+        let is_sent = seed % 2 == 0;
+        let is_gone = seed % 4 < 2;
         let world = world();
         let way = world.way(never());
         let note = world.crashed(&way, is_sent);
@@ -132,9 +133,10 @@ fn words_that_are_lost_and_repeated_while_a_session_is_taken_change_nothing() {
         let (_session, requests) = world.resume(&way, note);
         let answer = world.run(requests[0].answer());
         world.run(way.settle());
-        match is_gone {
-            true => assert_eq!(kind(answer), ErrorKind::UnknownOutcome, "seed {seed}"),
-            false => assert_eq!(sum(&answer), 3, "seed {seed}"),
+        if is_gone {
+            assert_eq!(kind(answer), ErrorKind::UnknownOutcome, "seed {seed}")
+        } else {
+            assert_eq!(sum(&answer), 3, "seed {seed}")
         }
         let executed = if is_sent || !is_gone { 3 } else { 0 };
         assert_eq!(world.value("a"), executed, "seed {seed}");
@@ -169,7 +171,8 @@ fn requests_that_were_written_down_are_answered_after_a_crash_of_the_client() {
 #[test]
 fn what_was_not_written_down_is_not_mistaken_for_what_comes_after() {
     let world = world();
-    let (way, new) = (world.way(never()), world.way(never()));
+    let way = world.way(never());
+    let new = world.way(never());
     let once = Settings { first_pause: secs(9), longest_pause: secs(9), ..settings() };
     let session = world.run(world.client(&way, once).open_async(named("s"))).unwrap();
     let one = world.run(session.request(add("a", 1))).unwrap();
@@ -182,7 +185,8 @@ fn what_was_not_written_down_is_not_mistaken_for_what_comes_after() {
         ErrorKind::UnknownOutcome,
         "on its way, and written down nowhere"
     );
-    let (epoch, left) = (session.epoch(), vec![(one.number(), add("a", 1))]);
+    let epoch = session.epoch();
+    let left = vec![(one.number(), add("a", 1))];
     std::mem::forget((one, session));
     let client = world.client(&new, settings());
     let (session, requests) = world.run(client.resume_async(named("s"), epoch, left)).unwrap();
@@ -202,7 +206,8 @@ fn what_is_left_of_a_session_that_is_gone_is_not_executed_in_the_next_one() {
         let one = world.run(session.request(add("a", 1))).unwrap();
         way.set(deaf());
         assert_eq!(kind(world.run(one.answer())), ErrorKind::UnknownOutcome);
-        let (epoch, left) = (session.epoch(), vec![(one.number(), add("a", 1))]);
+        let epoch = session.epoch();
+        let left = vec![(one.number(), add("a", 1))];
         std::mem::forget((one, session));
         way.set(never());
         for time in [61, hours * 3_600] {

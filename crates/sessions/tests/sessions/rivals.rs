@@ -13,7 +13,8 @@ use std::sync::mpsc::channel;
 /// A delayed request of an earlier client object arrives after the next one has opened the session.
 fn answer_of_the_second(planted: Option<Planted>) -> (i64, i64, i64) {
     let world = world();
-    let (old, new) = (world.way(never()), world.way(never()));
+    let old = world.way(never());
+    let new = world.way(never());
     let client = world.client(&old, Settings { planted, ..settings() });
     let first = world.run(client.open_async(named("s"))).unwrap();
     old.set(Faults { hold: 1.0, ..never() });
@@ -35,7 +36,8 @@ fn the_next_client_of_a_session_is_not_taken_for_the_one_before() {
 #[test]
 fn the_one_before_hears_that_another_has_its_session() {
     let world = world();
-    let (old, new) = (world.way(never()), world.way(never()));
+    let old = world.way(never());
+    let new = world.way(never());
     let first = world.session(&old);
     world.run(first.execute(add("n", 1))).unwrap();
     let second = world.session(&new);
@@ -49,7 +51,8 @@ fn the_one_before_hears_that_another_has_its_session() {
 fn the_one_before_is_refused_however_far_its_numbers_are() {
     for expires in [false, true] {
         let world = world();
-        let (old, new) = (world.way(never()), world.way(never()));
+        let old = world.way(never());
+        let new = world.way(never());
         let hasty = Settings { window: 1, deadline: Some(ms(1)), ..settings() };
         let first = world.run(world.client(&old, hasty).open_async(named("s"))).unwrap();
         old.set(cut());
@@ -99,7 +102,8 @@ fn of_two_that_open_at_once_one_has_it() {
 #[test]
 fn a_late_copy_of_an_opening_takes_the_session_from_nobody() {
     let world = world();
-    let (old, new) = (world.way(never()), world.way(never()));
+    let old = world.way(never());
+    let new = world.way(never());
     let first = world.session(&old);
     world.run(first.execute(add("n", 1))).unwrap();
     let again = world.run(world.client(&old, silent()).open_async(named("s"))).unwrap();
@@ -126,7 +130,8 @@ fn send(world: &World, count: u64) {
 type Seen = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
 fn listen(world: &World, seen: &Seen, who: &'static str, session: &AsyncSession) {
-    let (seen, session) = (seen.clone(), session.clone());
+    let seen = seen.clone();
+    let session = session.clone();
     world.simulation.beside(async move {
         let handle = |letter: Letter| {
             seen.lock().push((who, letter.number));
@@ -141,7 +146,8 @@ fn listen(world: &World, seen: &Seen, who: &'static str, session: &AsyncSession)
 fn letters_come_to_who_has_the_session() {
     let world = world();
     let way = world.way(never());
-    let (first, seen) = (world.session(&way), Seen::default());
+    let first = world.session(&way);
+    let seen = Seen::default();
     listen(&world, &seen, "first", &first);
     world.db.sessions().send("s", "x").unwrap();
     world.run(first.keep_alive()).unwrap();
@@ -164,12 +170,15 @@ fn letters_come_to_who_has_the_session() {
 fn letters_of_a_session_that_a_database_has_forgotten_are_not_those_of_the_next_one() {
     let world = world();
     let session = world.run(world.client(&world.way(never()), silent()).open_async(named("s")));
-    let (session, seen) = (session.unwrap(), Arc::<Mutex<Vec<Vec<u8>>>>::default());
-    let (listening, handled, simulation) =
-        (session.clone(), seen.clone(), world.simulation.clone());
+    let session = session.unwrap();
+    let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+    let listening = session.clone();
+    let handled = seen.clone();
+    let simulation = world.simulation.clone();
     world.simulation.beside(async move {
         let handle = |letter: Letter| {
-            let (handled, simulation) = (handled.clone(), simulation.clone());
+            let handled = handled.clone();
+            let simulation = simulation.clone();
             async move {
                 if *letter.payload == *b"slow" {
                     Surroundings(simulation).sleep(secs(26 * 3_600)).await;
@@ -208,11 +217,15 @@ fn letters_of_a_session_that_a_database_has_forgotten_are_not_those_of_the_next_
 fn a_letter_whose_session_was_taken_back_meanwhile_is_handled_once() {
     let world = world();
     let way = world.way(never());
-    let (first, seen) = (world.session(&way), Arc::<Mutex<Vec<u64>>>::default());
-    let (listening, handled, simulation) = (first.clone(), seen.clone(), world.simulation.clone());
+    let first = world.session(&way);
+    let seen = Arc::<Mutex<Vec<u64>>>::default();
+    let listening = first.clone();
+    let handled = seen.clone();
+    let simulation = world.simulation.clone();
     world.simulation.beside(async move {
         let handle = |letter: Letter| {
-            let (handled, simulation) = (handled.clone(), simulation.clone());
+            let handled = handled.clone();
+            let simulation = simulation.clone();
             async move {
                 handled.lock().push(letter.number);
                 Surroundings(simulation).sleep(secs(1)).await;
@@ -262,7 +275,8 @@ fn letters_of_a_new_session_that_somebody_else_opened_are_all_handled() {
 
 /// Handles letters; the first calls fail.
 fn listen_failing(world: &World, session: &AsyncSession, failures: usize) -> Seen {
-    let (seen, session) = (Seen::default(), session.clone());
+    let seen = Seen::default();
+    let session = session.clone();
     let handled = seen.clone();
     world.simulation.beside(async move {
         let handle = |letter: Letter| {
@@ -397,7 +411,8 @@ impl Rivals {
         transaction: Transaction,
     ) -> Result<Receipt> {
         let request = session.request(transaction.clone()).await?;
-        let (epoch, left) = (request.epoch(), vec![(request.number(), transaction)]);
+        let epoch = request.epoch();
+        let left = vec![(request.number(), transaction)];
         if id % 2 == 0 {
             let _ = request.answer_within(Some(ms(id as u64 % 5))).await;
         }

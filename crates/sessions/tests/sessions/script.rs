@@ -113,7 +113,9 @@ impl World {
         for (number, session) in sessions.iter().enumerate() {
             self.listen(session, number);
             for task in 0..self.script.tasks {
-                let (world, session, tell) = (self.clone(), session.clone(), tell.clone());
+                let world = self.clone();
+                let session = session.clone();
+                let tell = tell.clone();
                 self.simulation.beside(async move {
                     world.ask_all(&session, number, task).await;
                     tell.send(()).unwrap();
@@ -149,7 +151,8 @@ impl World {
     }
 
     fn listen(self: &Arc<World>, session: &AsyncSession, number: usize) {
-        let (world, session) = (self.clone(), session.clone());
+        let world = self.clone();
+        let session = session.clone();
         let mut calls = 0;
         let handle = move |letter: Letter| {
             calls += 1;
@@ -178,7 +181,8 @@ impl World {
         if self.script.silences > 0 {
             return;
         }
-        let (session, after) = (name(&session_name(number)), letter.number - 1);
+        let session = name(&session_name(number));
+        let after = letter.number - 1;
         let pending = SessionCommand::Pending { session, after, limit: 1, epoch: 0 };
         let answer = self.db.execute(Transaction::new().step(pending)).unwrap().answers.remove(0);
         let is_pending = match answer {
@@ -207,7 +211,8 @@ impl World {
                 let _ = session.reopen().await;
             }
             let to = (client + 1) % self.script.clients;
-            let (session_to, payload) = (name(&session_name(to)), id.to_string().into_bytes());
+            let session_to = name(&session_name(to));
+            let payload = id.to_string().into_bytes();
             let send = SessionCommand::Send { session: session_to, payload };
             let answer = session.execute(add(&cell(id), id).step(send)).await;
             let told = answer.map(|receipt| sum(&Ok(receipt)));

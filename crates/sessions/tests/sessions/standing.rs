@@ -74,9 +74,10 @@ fn a_window_has_room_for_so_many() {
     let way = world.way(never());
     let few = Settings { window: 2, ..settings() };
     let session = world.run(world.client(&way, few).open_async(named("s"))).unwrap();
-    let (one, two) =
-        (world.run(session.request(add("n", 1))), world.run(session.request(add("n", 1))));
-    let (one, two) = (one.unwrap(), two.unwrap());
+    let one = world.run(session.request(add("n", 1)));
+    let two = world.run(session.request(add("n", 1)));
+    let one = one.unwrap();
+    let two = two.unwrap();
     let error = world.run(session.execute(add("n", 1))).unwrap_err();
     assert_eq!((error.code(), world.value("n")), (Code::TimedOut, 0), "it was not sent");
     world.run(two.answer()).unwrap();
@@ -184,7 +185,8 @@ fn told_of_the_end(world: &World, planted: Option<Planted>) -> (ErrorKind, Error
     let (tell, told) = std::sync::mpsc::channel();
     for (faults, cell) in [(deaf(), "doubt"), (Faults { refuse: 1.0, ..never() }, "refused")] {
         way.set(faults);
-        let (session, tell) = (session.clone(), tell.clone());
+        let session = session.clone();
+        let tell = tell.clone();
         world.simulation.beside(async move {
             tell.send((cell, kind(session.execute(add(cell, 1)).await))).unwrap();
         });
@@ -296,7 +298,8 @@ fn who_waits_for_room_is_told_when_somebody_lets_go() {
     way.set(cut());
     let (tell, told) = std::sync::mpsc::channel();
     for (cell, time) in [("n", ms(50)), ("m", secs(50))] {
-        let (session, tell) = (session.clone(), tell.clone());
+        let session = session.clone();
+        let tell = tell.clone();
         world.simulation.beside(async move {
             let answer = session.execute_within(add(cell, 1), Some(time)).await;
             tell.send((cell, answer.is_ok())).unwrap();
@@ -318,7 +321,8 @@ fn what_somebody_asks_for_is_not_given_up_for_another() {
     way.set(deaf());
     assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
     let (tell, told) = std::sync::mpsc::channel();
-    let (again, other) = (session.clone(), session.clone());
+    let again = session.clone();
+    let other = session.clone();
     world.simulation.beside(async move { tell.send(again.ask_again(1).await).unwrap() });
     world.sleep(ms(1));
     world.simulation.beside(async move {

@@ -21,9 +21,10 @@ impl Transport for Diary {
                 return self.inner.execute(transaction).await;
             }
             self.asked_us.lock().push(self.time.now_us());
-            match self.answers {
-                true => Err(Error::new(Code::QueueFull, "not now")),
-                false => std::future::pending().await,
+            if self.answers {
+                Err(Error::new(Code::QueueFull, "not now"))
+            } else {
+                std::future::pending().await
             }
         })
     }
@@ -37,7 +38,8 @@ impl Transport for Diary {
 fn times(answers: bool, settings: Settings) -> (Vec<u64>, Error) {
     let simulation = Simulation::new();
     let surroundings = || Surroundings(simulation.clone());
-    let (inner, time) = (Inline::new(&simulation.database().unwrap()), surroundings());
+    let inner = Inline::new(&simulation.database().unwrap());
+    let time = surroundings();
     let diary = Arc::new(Diary { inner, time, asked_us: Mutex::default(), answers });
     let client = Client::on(diary.clone(), settings, Arc::new(surroundings())).unwrap();
     let session = simulation.run(client.open_async(named("s"))).unwrap();

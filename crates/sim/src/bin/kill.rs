@@ -30,12 +30,15 @@ fn be_child(words: &[String]) -> Outcome<()> {
     let [_, directory, seed, generation] = words else {
         return Err("usage: kill child DIR SEED GENERATION".to_owned());
     };
-    let (seed, generation) = (number(seed)?, number(generation)?);
+    let seed = number(seed)?;
+    let generation = number(generation)?;
     child::run(Path::new(directory), seed, generation).map_err(|error| error.to_string())
 }
 
 fn be_parent(words: &[String]) -> Outcome<()> {
-    let (mut cycles, mut each, mut seed) = (200, 60, u64::from(std::process::id()));
+    let mut cycles = 200;
+    let mut each = 60;
+    let mut seed = u64::from(std::process::id());
     let mut directory = None;
     for pair in words.chunks(2) {
         match pair {
@@ -58,7 +61,8 @@ fn be_parent(words: &[String]) -> Outcome<()> {
     let mut tally = Tally::default();
     for number in 0..cycles.div_ceil(each) {
         let directory = directory.with_extension(number.to_string());
-        let (cycles, seed) = (each.min(cycles - number * each), seed + number);
+        let cycles = each.min(cycles - number * each);
+        let seed = seed + number;
         let plan = Plan { cycles, seed, directory, program: program.clone() };
         println!("seed {seed}, directory {}", plan.directory.display());
         tally += parent::run(&plan, summary)?;

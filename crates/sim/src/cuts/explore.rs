@@ -131,10 +131,8 @@ fn explore_chain(
         let seed = random.next();
         let work = Work { seed, generation, writers: 4, operations, faulty: false };
         // Half of the databases keep no more of the log than they need, so that a lost flush mark is noticed.
-        let options = match random.chance(50) {
-            true => options().feed_retention(Duration::ZERO, 0),
-            false => options(),
-        };
+        let options =
+            if random.chance(50) { options().feed_retention(Duration::ZERO, 0) } else { options() };
         let options = options.write_buffer_bytes((64 << 10) << random.below(3));
         let recording = Recording::make(start, work, options.clone(), &homes.mounted)?;
         tally.recordings += 1;
@@ -143,10 +141,7 @@ fn explore_chain(
         let after_cut = explorer.explore(&cuts, tally)?;
         explorer.kill(&options, wanted, &mut random, tally)?;
         say(tally);
-        start = match random.chance(60) {
-            true => after_cut,
-            false => recording.after_kill(&mut random),
-        };
+        start = if random.chance(60) { after_cut } else { recording.after_kill(&mut random) };
     }
     Ok(())
 }
@@ -177,7 +172,8 @@ impl Explorer<'_> {
     fn explore(&self, cuts: &BTreeSet<(usize, Model)>, tally: &mut Tally) -> Outcome<Start> {
         let events = &self.recording.events;
         let mut platter = self.recording.start.platter();
-        let (mut at, mut left) = (0, None);
+        let mut at = 0;
+        let mut left = None;
         let mut random = Random::of(&[self.plan.seed, cuts.len() as u64]);
         let next = random.below(cuts.len().max(1) as u64) as usize;
         for (number, &(cut, model)) in cuts.iter().enumerate() {
@@ -219,7 +215,8 @@ impl Explorer<'_> {
                 break;
             }
             let start = self.recording.after_kill(random);
-            let (seed, generation) = (random.next(), self.recording.generation + 1);
+            let seed = random.next();
+            let generation = self.recording.generation + 1;
             // A process without operations writes no flush mark.
             let operations = 2 * random.below(2);
             let work = Work { seed, generation, writers: 2, operations, faulty: false };

@@ -141,7 +141,8 @@ impl Procedure {
     /// Runs the procedure.
     pub(super) fn perform(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}: {error}");
-        let (root, tape) = (mount.directory(), mount.tape());
+        let root = mount.directory();
+        let tape = mount.tape();
         let db = root.join(DATABASE);
         match self {
             Procedure::Create | Procedure::Divide | Procedure::Rebuild => {
@@ -176,9 +177,10 @@ impl Procedure {
             }
             _ => {
                 // A salvage without damage would prove nothing.
-                match doctor::salvage(&db).map_err(told)?.done.is_empty() {
-                    true => Err("the disk in memory: there is no damage".to_owned()),
-                    false => Ok(()),
+                if doctor::salvage(&db).map_err(told)?.done.is_empty() {
+                    Err("the disk in memory: there is no damage".to_owned())
+                } else {
+                    Ok(())
                 }
             }
         }
@@ -187,7 +189,8 @@ impl Procedure {
     /// Runs the procedure again after it was killed.
     pub(super) fn perform_again(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}, again: {error}");
-        let (root, tape) = (mount.directory(), mount.tape());
+        let root = mount.directory();
+        let tape = mount.tape();
         let again = || self.perform(mount);
         match self {
             Procedure::Restore => begin_restore_again(root).map_err(told),

@@ -151,13 +151,16 @@ impl Recording {
 
     /// The number of events before the database was open.
     pub fn opening(&self) -> usize {
-        let opened = |event: &Event| matches!(event, Event::Note(line) if line.starts_with("O "));
-        self.events.iter().position(opened).unwrap_or(self.events.len())
+        self.events
+            .iter()
+            .position(|event| matches!(event, Event::Note(line) if line.starts_with("O ")))
+            .unwrap_or(self.events.len())
     }
 
     /// Chooses cuts: all boundaries with all models if they are few enough, else mostly near renames.
     pub fn cuts(&self, wanted: u64, random: &mut Random) -> BTreeSet<(usize, Model)> {
-        let (boundaries, wanted) = (self.boundaries(), wanted as usize);
+        let boundaries = self.boundaries();
+        let wanted = wanted as usize;
         if boundaries.len() * Model::ALL.len() <= wanted {
             let all = boundaries.iter().flat_map(|at| Model::ALL.map(|model| (*at, model)));
             return all.collect();
@@ -177,8 +180,9 @@ impl Recording {
     /// its sync can be torn.
     fn interest(&self, at: usize) -> u64 {
         let near = &self.events[at.saturating_sub(NEAR)..(at + 1).min(self.events.len())];
-        let is_renaming = |event: &Event| matches!(event, Event::Rename { .. });
-        if at.abs_diff(self.opening()) <= NEAR || near.iter().any(is_renaming) {
+        if at.abs_diff(self.opening()) <= NEAR
+            || near.iter().any(|event| matches!(event, Event::Rename { .. }))
+        {
             100
         } else if self.may_tear(at) {
             60

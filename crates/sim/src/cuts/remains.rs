@@ -84,10 +84,9 @@ impl Remains<'_> {
     /// A database holds every revision that its backups hold.
     fn verify_ahead(&self) -> Outcome<()> {
         let path = self.root.join("backup");
-        match path.exists() {
-            false if self.said.done => return Err("LOST: the backup that was made".to_owned()),
-            false => return Ok(()),
-            true => {}
+        if !path.exists() {
+            let lost = Err("LOST: the backup that was made".to_owned());
+            return if self.said.done { lost } else { Ok(()) };
         }
         let backup = verify_backup(&path).map_err(|error| self.told(&error))?.revision;
         let opened = options().open(self.database()).map_err(|error| self.told(&error))?;
@@ -105,10 +104,7 @@ impl Remains<'_> {
 
     fn verify_base(&self) -> Outcome<()> {
         let options = self.procedure.options();
-        let options = match self.said.done {
-            true => options,
-            false => options.base(self.root.join("base")),
-        };
+        let options = if self.said.done { options } else { options.base(self.root.join("base")) };
         let db = options.open(self.database()).map_err(|error| self.told(&error))?;
         check_there(&db, &self.said.turns)?;
         self.subject.check_late(&db)
@@ -170,14 +166,16 @@ impl Remains<'_> {
 /// Writes to another cell do not change a cell: no version waits for its revision to be reached.
 fn check_stays(directory: &Path) -> mainstay::Result<Outcome<()>> {
     let db = options().open(directory)?;
-    let (cell, other) = (own_cell(0, 0), own_cell(1, 0));
+    let cell = own_cell(0, 0);
+    let other = own_cell(1, 0);
     let before = db.cells().get_versioned(&cell)?;
     (0..20).try_for_each(|n| db.cells().set(&other, n).map(drop))?;
     // Reopen, so that the read does not use a cache.
     drop(db);
     let now = options().open(directory)?.cells().get_versioned(&cell)?;
-    Ok(match before == now {
-        true => Ok(()),
-        false => Err(format!("LOST, and there again: {now:?} after {before:?}")),
+    Ok(if before == now {
+        Ok(())
+    } else {
+        Err(format!("LOST, and there again: {now:?} after {before:?}"))
     })
 }

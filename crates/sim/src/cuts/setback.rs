@@ -23,12 +23,14 @@ pub(super) fn set_back(
     open: impl Fn() -> mainstay::Result<Database>,
     mount: &Mount,
 ) -> mainstay::Result<u64> {
-    let (faults, tape) = (mount.faults(), mount.tape());
+    let faults = mount.faults();
+    let tape = mount.tape();
     // From the start, so that the kernel caches no names.
     let fail = |n| faults.plan_at(Action::Rename, "/current", n, Fault::After);
     fail(u64::MAX);
     let db = open()?;
-    let (mut turns, mut hits) = (0.., 0);
+    let mut turns = 0..;
+    let mut hits = 0;
     let mut write = || turns.by_ref().take(TURNS as usize).try_for_each(|n| turn(&db, n, tape));
     for round in 0..ROUNDS {
         write()?;

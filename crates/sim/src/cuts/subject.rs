@@ -54,7 +54,8 @@ impl Subject {
             let seen = look(&homes.image.join(DATABASE));
             seen.map(|seen| seen.1).map_err(|error| format!("looking: {error}"))
         };
-        let (early_cells, late_cells) = (cells_of(&early)?, cells_of(&late)?);
+        let early_cells = cells_of(&early)?;
+        let late_cells = cells_of(&late)?;
         Ok(Subject { early, late, lean, said, early_cells, late_cells })
     }
 
@@ -80,7 +81,8 @@ impl Subject {
         let disk = |error: std::io::Error| format!("backing up: {error}");
         let root = home.join("backups");
         let mut backups = Image::default();
-        let (full, more) = (home.join("full"), home.join("more"));
+        let full = home.join("full");
+        let more = home.join("more");
         self.early.write(&root).map_err(disk)?;
         let db = options().open(root.join(DATABASE)).map_err(told)?;
         let revision = db.backup(&full, &mut |_| {}).map_err(told)?.revision;
@@ -99,7 +101,8 @@ impl Subject {
     pub(super) fn with_base(&self, home: &Path) -> Outcome<Image> {
         let told = |error: mainstay::Error| format!("backing up: {error}");
         let disk = |error: std::io::Error| format!("backing up: {error}");
-        let (root, base) = (home.join("backups"), home.join("base"));
+        let root = home.join("backups");
+        let base = home.join("base");
         self.lean.write(&root).map_err(disk)?;
         let db = options().open(root.join(DATABASE)).map_err(told)?;
         db.backup(&base, &mut |_| {}).map_err(told)?;
@@ -154,9 +157,10 @@ impl Subject {
             written.map_err(|error| format!("before it was killed: {error}"))
         })?;
         let killed = killed_when_named(name, &recording)?;
-        match name == FLUSHED && !self.is_ahead(&killed.tree().image()) {
-            true => Err("the disk in memory: the index is not ahead of its mark".to_owned()),
-            false => Ok(killed),
+        if name == FLUSHED && !self.is_ahead(&killed.tree().image()) {
+            Err("the disk in memory: the index is not ahead of its mark".to_owned())
+        } else {
+            Ok(killed)
         }
     }
 
@@ -227,11 +231,12 @@ impl Subject {
         let told = |error: mainstay::Error| format!("salvaging: {error}");
         damaged.write(&home).map_err(|error| format!("an image: {error}"))?;
         doctor::salvage(&home.join(DATABASE)).map_err(told)?;
-        let (cut, undisturbed) =
-            (look(db).map_err(told)?, look(&home.join(DATABASE)).map_err(told)?);
-        match cut == undisturbed {
-            true => Ok(()),
-            false => Err(format!("LOST: {cut:?} instead of {undisturbed:?}")),
+        let cut = look(db).map_err(told)?;
+        let undisturbed = look(&home.join(DATABASE)).map_err(told)?;
+        if cut == undisturbed {
+            Ok(())
+        } else {
+            Err(format!("LOST: {cut:?} instead of {undisturbed:?}"))
         }
     }
 }
@@ -274,7 +279,8 @@ fn killed_when_named(name: &str, recording: &Recording) -> Outcome<Start> {
 
 /// The same state, with damage in all segments of the log.
 fn spoil(start: &Start) -> Outcome<Start> {
-    let (mut spoilt, tree) = (start.clone(), start.tree());
+    let mut spoilt = start.clone();
+    let tree = start.tree();
     let image = tree.image();
     for path in segments(&image) {
         let ino = tree.at(&path).ok_or("there is no such file")?;

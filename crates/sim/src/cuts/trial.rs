@@ -156,7 +156,8 @@ impl Trial<'_> {
     ) -> Result<u64, Broken> {
         let Trial { procedure, subject, before, homes } = *self;
         let disk = |error: std::io::Error| format!("writing an image: {error}");
-        let (mut at, mut cuts) = (0, 0);
+        let mut at = 0;
+        let mut cuts = 0;
         let mut platter = recording.start.platter();
         chosen.sort();
         for (cut, model) in chosen {
@@ -180,9 +181,11 @@ impl Trial<'_> {
         (cut, model, seed): (usize, Model, u64),
         what: String,
     ) -> Broken {
-        let (procedure, total) = (format!("{:?}", self.procedure), recording.events.len());
+        let procedure = format!("{:?}", self.procedure);
+        let total = recording.events.len();
         let said = recording.said(cut);
-        let (recording, told) = (recording.clone(), what.clone());
+        let recording = recording.clone();
+        let told = what.clone();
         let what = format!("{procedure}, a cut at event {cut} of {total}, model {model}: {what}");
         let procedure = Some(procedure);
         let trouble = Trouble { recording, said, cut, model, seed, what: told, procedure };

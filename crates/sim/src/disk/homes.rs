@@ -21,7 +21,8 @@ impl Homes {
         let within = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let directory = tempfile::Builder::new().prefix("mainstay-sim-").tempdir_in(within);
         let directory = directory.map_err(told)?;
-        let (mounted, image) = (directory.path().join("disk"), directory.path().join("image"));
+        let mounted = directory.path().join("disk");
+        let image = directory.path().join("image");
         std::fs::create_dir(&mounted).map_err(told)?;
         Ok(Homes { _directory: directory, mounted, image })
     }

@@ -63,8 +63,13 @@ impl Image {
 
     /// A copy without a path and everything below it.
     pub fn without(&self, path: &Path) -> Image {
-        let stays = |(at, _): &(&PathBuf, &Node)| !at.starts_with(path);
-        Image(self.0.iter().filter(stays).map(|(at, node)| (at.clone(), node.clone())).collect())
+        Image(
+            self.0
+                .iter()
+                .filter(|(at, _)| !at.starts_with(path))
+                .map(|(at, node)| (at.clone(), node.clone()))
+                .collect(),
+        )
     }
 
     /// All entries, parents first.

@@ -64,7 +64,8 @@ impl Platter {
 
     fn take_in(&mut self, tree: &Tree, ino: Ino) {
         if let Some(bytes) = tree.bytes(ino) {
-            let (durable, live) = (bytes.to_vec(), bytes.to_vec());
+            let durable = bytes.to_vec();
+            let live = bytes.to_vec();
             self.files.insert(ino, File { durable, live, ..File::default() });
         }
         if let Some(entries) = tree.entries(ino) {

@@ -105,9 +105,12 @@ impl Tree {
             return Some(path.to_owned());
         }
         let entries = self.directories.get(&directory)?;
-        entries.iter().find_map(|(name, ino)| match *ino == wanted {
-            true => Some(path.join(name)),
-            false => self.path_below(*ino, wanted, &path.join(name)),
+        entries.iter().find_map(|(name, ino)| {
+            if *ino == wanted {
+                Some(path.join(name))
+            } else {
+                self.path_below(*ino, wanted, &path.join(name))
+            }
         })
     }
 
@@ -149,7 +152,8 @@ impl Tree {
 
 /// Writes bytes into a file's content. A gap is filled with zeros.
 pub fn write(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    let start = offset as usize;
+    let end = offset as usize + bytes.len();
     if file.len() < end {
         file.resize(end, 0);
     }

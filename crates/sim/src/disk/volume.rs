@@ -171,10 +171,7 @@ impl Volume {
 
     /// Extends a file to at least this length.
     pub fn reserve(&self, ino: Ino, len: u64) -> Result<(), Refusal> {
-        match self.len(ino)? < len {
-            true => self.resize(ino, len),
-            false => Ok(()),
-        }
+        if self.len(ino)? < len { self.resize(ino, len) } else { Ok(()) }
     }
 
     /// The length of a file.

@@ -140,7 +140,8 @@ pub fn check_feed(
             continue;
         }
         let known = versions.remove(&(event.key.clone(), last));
-        let (value, counter) = (event.value.as_ref().map(hash), event.counter);
+        let value = event.value.as_ref().map(hash);
+        let counter = event.counter;
         let same = known.is_some_and(|known| known.value == value && known.counter == counter);
         if !same || (event.kind == ChangeKind::Deleted) != value.is_none() {
             return Err(format!("the feed tells {event:?}, the cell's history {known:?}"));
@@ -172,7 +173,8 @@ fn silent(settled: &Settled, revisions: Range<Revision>) -> Outcome<()> {
 
 /// The revision after which the log starts, found by binary search.
 fn beginning(db: &Database, tip: Revision) -> Outcome<Revision> {
-    let (mut trimmed, mut kept) = (0, tip);
+    let mut trimmed = 0;
+    let mut kept = tip;
     let reaches = |after| match db.watch(Filter::default(), after) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::HistoryTrimmed => Ok(false),

@@ -56,7 +56,8 @@ fn position(id: Id) -> u64 {
 
 /// The writes of an operation. The first time, `text` is the operation's name.
 fn writes(id: Id, text: &str) -> [(&'static str, Vec<StateWrite>); 2] {
-    let (key, name) = (writer(id.thread), id.to_string());
+    let key = writer(id.thread);
+    let name = id.to_string();
     let log = log(id.generation, (id.thread + id.seq) % LOGS);
     let moved = vec![
         StateWrite::put(key.clone(), text, version(id)),
@@ -140,8 +141,13 @@ fn check_due(due: &Keyed, ids: &[Id]) -> Outcome<()> {
         waiting.insert((text(&entry.key), entry.version.to_string(), value));
     }
     let open = ids.iter().filter(|id| !is_sealed(id));
-    let one = |id: &Id| (writer(id.thread), version(*id).to_string(), Some(id.to_string()));
-    alike("what waits", &waiting, &open.map(one).collect())
+    alike(
+        "what waits",
+        &waiting,
+        &open
+            .map(|id| (writer(id.thread), version(*id).to_string(), Some(id.to_string())))
+            .collect(),
+    )
 }
 
 /// The newest operation of each writer.

@@ -23,7 +23,8 @@ impl Effect {
             Effect::Value(value) => seen.entry.value.as_ref() == Some(value),
             Effect::Deleted => seen.entry.value.is_none(),
             Effect::Delta(by) => {
-                let (from, to) = (number(&seen.before), number(&seen.entry.value));
+                let from = number(&seen.before);
+                let to = number(&seen.entry.value);
                 seen.entry.value.is_some()
                     && from.zip(to).is_some_and(|(from, to)| from.checked_add(*by) == Some(to))
             }
@@ -159,7 +160,8 @@ impl Ledger {
                 End::Acknowledged(ack) if found.is_some() => Some(ack.clone()),
                 _ => None,
             };
-            let (id, op) = (entry.id, entry.op.clone());
+            let id = entry.id;
+            let op = entry.op.clone();
             settling.settled.requests.push(Request { id, op, ack, revision: found });
         }
         Ok(())
@@ -167,7 +169,8 @@ impl Ledger {
 
     /// Every effect of an acknowledged operation must exist at its revision.
     fn acknowledged(&mut self, s: &mut Settling<'_>, entry: &Entry, ack: &Ack) -> Outcome<()> {
-        let (id, op) = (entry.id, &entry.op);
+        let id = entry.id;
+        let op = &entry.op;
         match op {
             Op::Fork { branch } => self.branches.fork(branch, id.thread),
             Op::Put { branch, k, filler } => {
@@ -202,7 +205,8 @@ impl Ledger {
         at: usize,
         entry: &Entry,
     ) -> Outcome<Option<Revision>> {
-        let (id, op) = (entry.id, &entry.op);
+        let id = entry.id;
+        let op = &entry.op;
         if let Some(branch) = op.branch() {
             s.settled.open_branch_ops += 1;
             // A later process that works on the branch proves that it existed.
@@ -216,7 +220,8 @@ impl Ledger {
                     self.branches.put(branch, *k, id.value(*filler), false)?;
                 }
                 Op::Merge { .. } => {
-                    let (owners, sight) = (&s.settled.owners, &mut s.sight);
+                    let owners = &s.settled.owners;
+                    let sight = &mut s.sight;
                     let found = self.branches.maybe_merged(branch, owners, sight)?;
                     s.settled.owners.extend(found.map(|revision| (revision, id)));
                 }
@@ -272,7 +277,8 @@ impl Ledger {
 impl Settling<'_> {
     /// Records the owner of each acknowledged revision, and checks durability promises and order.
     fn own(&mut self, at: usize, limit: Revision) -> Outcome<()> {
-        let (run, promised) = (&self.runs[at], self.promised[at]);
+        let run = &self.runs[at];
+        let promised = self.promised[at];
         if promised > limit {
             return Err(format!(
                 "LOST: revision {promised} was acknowledged as durable, but the log ends at {limit}"

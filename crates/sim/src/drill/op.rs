@@ -157,7 +157,8 @@ impl Op {
                 .step(CellCommand::Incr { name: Name::new(&hot_cell(*k))?, by: Number::Int(1) })
                 .durability(*durability),
             Op::Cas { k, expected, filler } => {
-                let (name, value) = (Name::new(&cas_cell(*k))?, id.value(*filler));
+                let name = Name::new(&cas_cell(*k))?;
+                let value = id.value(*filler);
                 Transaction::new().step(CellCommand::Cas { name, expected: *expected, value })
             }
             Op::Move { way: Way::Interactive, .. } | Op::Sync => return Ok(None),
@@ -194,10 +195,14 @@ impl Op {
                 Transaction::new().step(BranchCommand::Delete { name: Name::new(branch)? })
             }
         };
-        let request = match self.has_request() {
-            true if self.is_in_session() => Some(Request::Session(id.in_session()?)),
-            true => Some(Request::Named(id.request()?)),
-            false => None,
+        let request = if self.has_request() {
+            if self.is_in_session() {
+                Some(Request::Session(id.in_session()?))
+            } else {
+                Some(Request::Named(id.request()?))
+            }
+        } else {
+            None
         };
         Ok(Some(Transaction { request, ..transaction }))
     }

@@ -93,14 +93,12 @@ pub fn agree(
         }
         _ => false,
     };
-    match same {
-        true => Ok(()),
-        false => {
-            let record =
-                record.map(|it| (it.counter, it.revision, it.expires, it.fields.text("text")));
-            let cell = cell.map(|it| (it.counter, it.revision, &it.value));
-            Err(format!("LOST: {place} the record `{name}` is {record:?}, its cell {cell:?}"))
-        }
+    if same {
+        Ok(())
+    } else {
+        let record = record.map(|it| (it.counter, it.revision, it.expires, it.fields.text("text")));
+        let cell = cell.map(|it| (it.counter, it.revision, &it.value));
+        Err(format!("LOST: {place} the record `{name}` is {record:?}, its cell {cell:?}"))
     }
 }
 

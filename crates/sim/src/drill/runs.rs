@@ -79,8 +79,8 @@ impl Runs {
         (0..WRITERS).try_for_each(|thread| self.look_at_marks(db, thread)).map_err(told)?;
         for run in (0..RUNS).map(|k| format!("run/{k}")) {
             self.look_at_run(db, &run)?;
-            let (kept, whole) =
-                (db.runs().snapshot(&run).map_err(told)?, db.runs().project(&run).map_err(told)?);
+            let kept = db.runs().snapshot(&run).map_err(told)?;
+            let whole = db.runs().project(&run).map_err(told)?;
             if kept != whole {
                 return Err(format!("`{run}` is kept as {kept:?}, its log says {whole:?}"));
             }
@@ -99,7 +99,8 @@ impl Runs {
     /// Reads the marks after the last known one.
     fn look_at_marks(&mut self, db: &Database, thread: u64) -> Result<()> {
         let last = self.marks.get(&thread).copied().unwrap_or(0);
-        let (mut newest, mut before) = (last, None);
+        let mut newest = last;
+        let mut before = None;
         loop {
             let page = db.cells().history(&mark_cell(thread), PAGE, before)?;
             for version in page.iter().filter(|version| version.counter > last) {

@@ -52,7 +52,8 @@ pub fn write(db: &Database, voice: &Arc<dyn Voice>, work: Work) -> Vec<JoinHandl
     }
     let writer = |thread| {
         let random = Random::of(&[work.seed, work.generation, thread]);
-        let (db, voice) = (db.clone(), voice.clone());
+        let db = db.clone();
+        let voice = voice.clone();
         let mut writer = Writer { branch: None, db, voice, random, work, thread };
         thread::spawn(move || writer.run())
     };

@@ -104,7 +104,8 @@ impl Patient {
     fn pull_the_plug(&self, aftermath: &Aftermath, seed: u64, homes: &Homes) -> Outcome<u64> {
         let mut random = Random::of(&[seed]);
         let mut platter = Platter::of(&Tree::of(&self.image));
-        let (mut at, mut tally) = (0, Default::default());
+        let mut at = 0;
+        let mut tally = Default::default();
         for (cut, model) in aftermath.cuts(&mut random) {
             aftermath.events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
@@ -130,9 +131,11 @@ impl Patient {
     ) -> String {
         let start =
             Start { base: self.image.clone(), since: Vec::new(), before: self.said.clone() };
-        let (generation, events) = (aftermath.generation, aftermath.events.clone());
+        let generation = aftermath.generation;
+        let events = aftermath.events.clone();
         let recording = Recording { generation, start, events };
-        let (said, what) = (said.to_vec(), what.to_owned());
+        let said = said.to_vec();
+        let what = what.to_owned();
         let trouble = Trouble { recording, said, cut, model, seed, what, procedure: None };
         trouble.save(&self.keep)
     }
@@ -148,7 +151,8 @@ struct Aftermath {
 
 impl Aftermath {
     fn cuts(&self, random: &mut Random) -> BTreeSet<(usize, Model)> {
-        let (from, end) = (self.reopened_at, self.events.len());
+        let from = self.reopened_at;
+        let end = self.events.len();
         let mut cuts: BTreeSet<_> =
             [Model::Nothing, Model::Torn512, Model::Everything].map(|model| (end, model)).into();
         for _ in 0..CUTS_MEANWHILE {

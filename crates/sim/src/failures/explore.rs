@@ -69,9 +69,10 @@ pub fn run(plan: &Plan, say: impl FnMut(&Tally) + Send) -> Outcome<Tally> {
     let tally = round.into_inner().unwrap_or_else(PoisonError::into_inner).tally;
     // Thread scheduling varies, so some calls are not made. If too few failures occurred, the run
     // proves little.
-    match tally.hits * 2 >= tally.cases && tally.acknowledged > 0 {
-        true => Ok(tally),
-        false => Err(format!("too little failed, or nothing was looked for: {tally:?}")),
+    if tally.hits * 2 >= tally.cases && tally.acknowledged > 0 {
+        Ok(tally)
+    } else {
+        Err(format!("too little failed, or nothing was looked for: {tally:?}"))
     }
 }
 
@@ -179,7 +180,6 @@ impl Tally {
         self.latched += u64::from(shown.latched);
         self.acknowledged += shown.acknowledged;
         let numbers = |c: char| c.is_ascii_digit();
-        let place = |hit: &String| hit.replace(numbers, "#");
-        self.places.extend(shown.hit.as_ref().map(place));
+        self.places.extend(shown.hit.as_ref().map(|hit| hit.replace(numbers, "#")));
     }
 }

@@ -85,7 +85,8 @@ fn flips(image: &Image, random: &mut Random) -> Vec<Flip> {
     for (path, bytes) in image.files() {
         for start in (0..bytes.len()).step_by(BLOCK) {
             let len = BLOCK.min(bytes.len() - start) as u64;
-            let (offset, bit) = (start + random.below(len) as usize, random.below(8) as u8);
+            let offset = start + random.below(len) as usize;
+            let bit = random.below(8) as u8;
             all.push(Flip { path: path.clone(), offset, bit });
         }
     }
@@ -99,9 +100,10 @@ impl Tally {
     /// Fails if most flips were not noticed, because nearly every byte of a database matters.
     fn if_noticed(self) -> Outcome<Tally> {
         let unnoticed = self.endings.get(&Ending::Nothing).copied().unwrap_or(0);
-        match unnoticed * 2 < self.flips {
-            true => Ok(self),
-            false => Err(format!("most flips were not noticed: {self:?}")),
+        if unnoticed * 2 < self.flips {
+            Ok(self)
+        } else {
+            Err(format!("most flips were not noticed: {self:?}"))
         }
     }
 

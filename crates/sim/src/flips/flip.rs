@@ -198,7 +198,8 @@ fn check_kept(sound: &Image, salvaged: &SalvageReport, homes: &Homes) -> Outcome
     let whole = options().open(whole.join(DATABASE)).map_err(told)?;
     for name in all_cells() {
         let then = whole.cells().at(At::Revision(kept)).map_err(told)?;
-        let (was, is) = (then.get(&name).map_err(told)?, opened.cells().get(&name).map_err(told)?);
+        let was = then.get(&name).map_err(told)?;
+        let is = opened.cells().get(&name).map_err(told)?;
         if was != is {
             return Err(format!("LOST: {name} is {is:?} instead of {was:?} at revision {kept}"));
         }

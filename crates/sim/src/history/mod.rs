@@ -74,8 +74,8 @@ fn round(seed: u64, number: u64, operations: u64, tally: &mut Tally) -> Outcome<
     let mut random = Random::of(&[seed, number]);
     let setting = Setting::choose(&mut random);
     let taken = recorder::record(setting, &mut random, operations).map_err(named)?;
-    let named = |what: String| format!("seed {seed}, round {number}, {}: {what}", taken.place);
-    check(&taken, tally).map_err(named)
+    check(&taken, tally)
+        .map_err(|what| format!("seed {seed}, round {number}, {}: {what}", taken.place))
 }
 
 /// Checks the recorded history.

@@ -36,7 +36,8 @@ fn swap_counters(calls: &mut Cells) -> bool {
     let pairs = places.iter().flat_map(|a| places.iter().map(move |b| (*a, *b)));
     let mut apart = pairs.filter(|(a, b)| calls[*a].returned() < calls[*b].invoked);
     let Some((a, b)) = apart.next() else { return false };
-    let (first, second) = (written(&calls[a]), written(&calls[b]));
+    let first = written(&calls[a]);
+    let second = written(&calls[b]);
     for (place, counter) in [(a, second), (b, first)] {
         let returned = calls[place].returned();
         calls[place].answer = counter.map(|counter| (returned, CellAnswered::Counter(counter)));
@@ -144,8 +145,11 @@ fn swap_reads(all: &mut [Recorded]) -> bool {
 }
 
 fn a_writer(all: &[Recorded]) -> Option<usize> {
-    let writes = |one: &&Recorded| one.fate == Fate::Committed && one.writes().next().is_some();
-    let last = all.iter().filter(writes).map(|one| one.invoked).max()?;
+    let last = all
+        .iter()
+        .filter(|one| one.fate == Fate::Committed && one.writes().next().is_some())
+        .map(|one| one.invoked)
+        .max()?;
     all.iter().position(|one| one.invoked == last)
 }
 
@@ -177,8 +181,10 @@ fn bent_transactions_are_found_out() {
 fn acknowledged(history: &History) -> Option<String> {
     let newest = |(key, chain): (&String, &Vec<Version>)| {
         let value = chain.last().and_then(|version| version.value)?;
-        let wrote = |one: &&Recorded| one.writes().any(|write| write == (key, Some(value)));
-        let author = history.transactions.iter().find(wrote)?;
+        let author = history
+            .transactions
+            .iter()
+            .find(|one| one.writes().any(|write| write == (key, Some(value))))?;
         (author.fate == Fate::Committed).then(|| key.clone())
     };
     history.versions.iter().find_map(newest)

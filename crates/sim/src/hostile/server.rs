@@ -54,7 +54,8 @@ impl Server {
         let config = format!("{commands}\n{SETTINGS}\n{}\n{}", honest?, greedy?);
         let written = fs::write(home.path().join("mainstay.toml"), config);
         written.map_err(|error| format!("the configuration: {error}"))?;
-        let (resp, http) = (free_address()?, free_address()?);
+        let resp = free_address()?;
+        let http = free_address()?;
         let child = spawn(program, home.path(), resp, http)?;
         Ok(Server { resp, http, home, child })
     }

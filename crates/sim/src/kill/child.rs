@@ -35,7 +35,8 @@ pub fn run(directory: &Path, seed: u64, generation: u64) -> Result<()> {
     let pipe: Arc<dyn Voice> = Arc::new(Pipe(File::from(out)));
     let db = options().open(directory).inspect_err(|error| pipe.alarm("opening", error))?;
     let mut random = Random::of(&[seed, generation, WRITERS]);
-    let (writers, operations) = (WRITERS, u64::MAX);
+    let writers = WRITERS;
+    let operations = u64::MAX;
     let work = Work { seed, generation, writers, operations, faulty: false };
     let writers = write(&db, &pipe, work);
     loop {

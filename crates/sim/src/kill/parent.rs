@@ -202,7 +202,8 @@ impl Running {
         let out = child.stdout.take().ok_or("the child has no output")?;
         let (tell, opened) = channel();
         let (hit, shot) = channel();
-        let (child, aimed) = (Arc::new(Mutex::new(child)), Arc::new(AtomicBool::new(false)));
+        let child = Arc::new(Mutex::new(child));
+        let aimed = Arc::new(AtomicBool::new(false));
         let target = Target { child: child.clone(), aimed: aimed.clone(), hit };
         let reader = Some(thread::spawn(move || read(out, &tell, &target)));
         Ok(Running { child, aimed, shot, generation, opened, reader })

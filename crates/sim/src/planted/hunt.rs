@@ -104,8 +104,9 @@ fn run(check: Check, bug: Option<InjectedFault>, seed: u64) -> Outcome<()> {
         Check::Worlds => {
             let plan = world::Plan { from: seed, seeds: WORLDS, print: false };
             // Before the violation the message contains the whole trace.
-            let wrong = |told: String| told.lines().rev().nth(1).unwrap_or(&told).to_owned();
-            world::run(&plan, |_| {}).map(drop).map_err(wrong)
+            world::run(&plan, |_| {})
+                .map(drop)
+                .map_err(|told| told.lines().rev().nth(1).unwrap_or(&told).to_owned())
         }
         Check::Histories => history::run(&history::Plan { seed, operations: 200_000 }).map(drop),
         Check::Suite => suite::run(),

@@ -42,7 +42,8 @@ pub(super) fn run(db: &Database, over: &AtomicBool) -> Outcome<Follower> {
 }
 
 fn filter() -> Filter {
-    let (branch, prefix) = (Some(MAIN.to_owned()), Some(COUNTER.to_owned()));
+    let branch = Some(MAIN.to_owned());
+    let prefix = Some(COUNTER.to_owned());
     Filter { branch, contract: Some(Contract::Cells), prefix, ..Filter::default() }
 }
 

@@ -87,7 +87,8 @@ impl Load<'_> {
             }
             Ok(())
         };
-        let (mut samples, mut ticks) = (Vec::new(), Ticks::now()?);
+        let mut samples = Vec::new();
+        let mut ticks = Ticks::now()?;
         self.all(hands, &work, || {
             for second in 1..=seconds {
                 self.sleep_until(start_us + second * SECOND_US);

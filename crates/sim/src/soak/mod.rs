@@ -104,7 +104,8 @@ fn load(
     hands: &mut [Hand],
     tell: &mut dyn FnMut(&News<'_>),
 ) -> Outcome<(Report, Forks)> {
-    let (clock, latencies) = (SystemClock::new(), Histogram::new());
+    let clock = SystemClock::new();
+    let latencies = Histogram::new();
     let load = Load { clock, directory, latencies, over: AtomicBool::new(false) };
     let give_up = |_: &String| load.over.store(true, Ordering::Relaxed);
     thread::scope(|scope| {

@@ -23,7 +23,8 @@ pub(super) struct Pace {
 
 impl Pace {
     pub fn new(start_us: u64, end_us: u64, rate: u64) -> Pace {
-        let (given, shed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let given = AtomicU64::new(0);
+        let shed = AtomicU64::new(0);
         Pace { start_us, end_us, rate: rate.max(1), given, shed }
     }
 

@@ -144,9 +144,10 @@ impl Scale {
 
     /// A logarithmic scale begins at 0.1.
     fn y(&self, value: f64) -> f64 {
-        let share = match self.logarithmic {
-            true => (value.max(0.1) * 10.0).log10() / (self.most * 10.0).log10(),
-            false => value / self.most,
+        let share = if self.logarithmic {
+            (value.max(0.1) * 10.0).log10() / (self.most * 10.0).log10()
+        } else {
+            value / self.most
         };
         self.top + PANEL * (1.0 - share)
     }
@@ -229,7 +230,8 @@ impl Svg<'_> {
     fn bands(&mut self, top: f64) {
         for share in [0.25, 0.75] {
             let seconds = self.samples.len() as f64;
-            let (from, to) = (self.x(share * seconds), self.x((share + 0.25) * seconds));
+            let from = self.x(share * seconds);
+            let to = self.x((share + 0.25) * seconds);
             let width = to - from;
             self.line(format_args!(
                 "<rect class=\"band\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{PANEL}\"/>"
@@ -247,7 +249,8 @@ impl Svg<'_> {
 
     /// Draws a horizontal line from one second to another.
     fn level(&mut self, y: f64, (from, to): (f64, f64), class: &str) {
-        let (from, to) = (self.x(from), self.x(to));
+        let from = self.x(from);
+        let to = self.x(to);
         self.line(format_args!(
             "<line class=\"{class}\" x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\"/>"
         ));
@@ -256,11 +259,13 @@ impl Svg<'_> {
     fn curve(&mut self, curve: &Curve, scale: &Scale) {
         let mut points = String::new();
         for sample in self.samples {
-            let (x, y) = (self.x(sample.second as f64), scale.y((curve.of)(sample)));
+            let x = self.x(sample.second as f64);
+            let y = scale.y((curve.of)(sample));
             // Writing to a `String` never fails.
             let _ = write!(points, "{x:.1},{y:.1} ");
         }
-        let (class, points) = (curve.colour, points.trim_end());
+        let class = curve.colour;
+        let points = points.trim_end();
         self.line(format_args!("<polyline class=\"curve {class}\" points=\"{points}\"/>"));
     }
 

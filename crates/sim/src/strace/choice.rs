@@ -13,7 +13,8 @@ use std::path::Path;
 /// libraries.
 pub fn places(events: &[Event], directory: &Path) -> BTreeSet<(Call, u64)> {
     let mut counts: BTreeMap<(Call, u64), u64> = BTreeMap::new();
-    let (mut ours, mut others) = (BTreeSet::new(), BTreeSet::new());
+    let mut ours = BTreeSet::new();
+    let mut others = BTreeSet::new();
     let mut begun: Vec<&Event> = events.iter().collect();
     begun.sort_by_key(|event| event.begun);
     for event in begun {
@@ -28,8 +29,7 @@ pub fn places(events: &[Event], directory: &Path) -> BTreeSet<(Call, u64)> {
 /// Returns the ways in which a call can fail, and whether permanently. A call that is retried until it
 /// succeeds must not fail permanently.
 pub fn ways(call: Call) -> impl Iterator<Item = (Errno, bool)> {
-    let both = |error: &Errno| [(*error, false), (*error, true)];
-    let ways = call.errors().iter().flat_map(both);
+    let ways = call.errors().iter().flat_map(|error| [(*error, false), (*error, true)]);
     ways.filter(|(error, lasting)| !lasting || *error != Errno::Eintr)
 }
 

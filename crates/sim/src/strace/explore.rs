@@ -71,9 +71,10 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
         }
     }
     // A run without failures proves nothing.
-    match tally.met > 0 && tally.acknowledged > 0 {
-        true => Ok(tally),
-        false => Err(format!("too little failed, or nothing was looked for: {tally:?}")),
+    if tally.met > 0 && tally.acknowledged > 0 {
+        Ok(tally)
+    } else {
+        Err(format!("too little failed, or nothing was looked for: {tally:?}"))
     }
 }
 

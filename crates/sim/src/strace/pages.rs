@@ -65,8 +65,9 @@ impl Pages {
 
     fn at(&mut self, event: &Event) -> &mut File {
         let path = &event.path;
-        let unseen = || File { origin: Some((path.clone(), u64::MAX)), ..File::default() };
-        self.0.entry(path.clone()).or_insert_with(unseen)
+        self.0
+            .entry(path.clone())
+            .or_insert_with(|| File { origin: Some((path.clone(), u64::MAX)), ..File::default() })
     }
 
     /// The next file of this name is a new file.
@@ -115,8 +116,10 @@ impl Pages {
 fn put_back(open: &fs::File, range: Range<u64>, was: &[u8]) -> io::Result<u64> {
     let mut is = vec![0; range.end.saturating_sub(range.start) as usize];
     open.read_exact_at(&mut is, range.start)?;
-    let was = |at: u64| was.get(at as usize).copied().unwrap_or(0);
-    let old: Vec<u8> = (range.start..).take(is.len()).map(was).collect();
+    let old: Vec<u8> = (range.start..)
+        .take(is.len())
+        .map(|at| was.get(at as usize).copied().unwrap_or(0))
+        .collect();
     open.write_all_at(&old, range.start)?;
     Ok(is.iter().zip(&old).filter(|(is, old)| is != old).count() as u64)
 }

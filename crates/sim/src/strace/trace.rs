@@ -66,7 +66,8 @@ fn event(thread: u64, text: &str, (begun, ended): (usize, usize)) -> Option<Even
         _ => (words, answer),
     };
     let mut names = names(words);
-    let (path, to) = (names.next()?, names.next());
+    let path = names.next()?;
+    let to = names.next();
     let answer = answer.strip_prefix("= ")?;
     let answer = match answer.strip_prefix("-1 ") {
         Some(error) => Err(error.split(' ').next()?.to_owned()),

@@ -16,12 +16,13 @@ const FLAGS: [&str; 8] = ["-f", "-qq", "-y", "-s", "0", "--seccomp-bpf", "-e", "
 pub fn permitted() -> Outcome<()> {
     let tried = Command::new("strace").args(FLAGS).args(["-o", "/dev/null", "true"]).output();
     let tried = tried.map_err(|error| format!("there is no strace: {error}"))?;
-    match tried.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if tried.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "strace may not trace here, ptrace has to be permitted: {}",
             String::from_utf8_lossy(&tried.stderr).trim()
-        )),
+        ))
     }
 }
 

@@ -42,7 +42,8 @@ impl<'a> Ward<'a> {
             said.push((generation, write_to(&homes.image, work)?));
         }
         let image = Image::read(&homes.image).map_err(told)?;
-        let (program, bug) = (plan.program.clone(), plan.bug.clone());
+        let program = plan.program.clone();
+        let bug = plan.bug.clone();
         let tracer = Tracer { program, directory, trace: at.join("trace"), bug };
         Ok(Ward { plan, home, homes, tracer, image, said })
     }

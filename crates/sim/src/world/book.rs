@@ -24,8 +24,9 @@ impl Answered {
     pub fn of(id: u64, receipt: &Receipt) -> Option<Answered> {
         match receipt.answers.get(1)? {
             Answer::Number { value, .. } => {
-                let (revision, stamp, sequence) =
-                    (receipt.revision, receipt.stamp, value.as_i64()?);
+                let revision = receipt.revision;
+                let stamp = receipt.stamp;
+                let sequence = value.as_i64()?;
                 Some(Answered { id, revision, stamp, sequence })
             }
             _ => None,

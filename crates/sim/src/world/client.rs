@@ -107,8 +107,8 @@ impl Person {
                 journal.lives += 1;
                 journal.lives
             };
-            let (work, crash): (Part<'_>, Part<'_>) =
-                (Box::pin(self.work(&machine, life)), Box::pin(self.crash()));
+            let work: Part<'_> = Box::pin(self.work(&machine, life));
+            let crash: Part<'_> = Box::pin(self.crash());
             crowd::either(work, crash).await;
             machine.crash();
             self.say(format_args!("crashes"));
@@ -157,8 +157,8 @@ impl Person {
             Err(error) => return self.world.book.wrong(format!("no client: {error}")),
         };
         let (session, left) = self.open(&client).await;
-        let (listening, asking): (Part<'_>, Part<'_>) =
-            (Box::pin(self.listen(&session, life)), Box::pin(self.ask_all(&session, left)));
+        let listening: Part<'_> = Box::pin(self.listen(&session, life));
+        let asking: Part<'_> = Box::pin(self.ask_all(&session, left));
         crowd::all(vec![listening, asking]).await;
     }
 
@@ -193,9 +193,10 @@ impl Person {
         };
         let mut left = BTreeMap::new();
         for ((of, number), written) in open {
-            match of == epoch {
-                true => drop(left.insert(number, written)),
-                false => self.tell(written.id, &Err(forgotten())),
+            if of == epoch {
+                drop(left.insert(number, written))
+            } else {
+                self.tell(written.id, &Err(forgotten()))
             }
         }
         // Kept in the journal, because the next crash may come before their outcome is known.
@@ -285,9 +286,10 @@ impl Person {
             let mut random = self.random();
             (script.silences && random.chance(12), random.below(25))
         };
-        match silent {
-            true => self.nap(script.lease.as_millis() as u64 + ms).await,
-            false => self.nap(ms).await,
+        if silent {
+            self.nap(script.lease.as_millis() as u64 + ms).await
+        } else {
+            self.nap(ms).await
         }
     }
 
@@ -337,8 +339,9 @@ impl Person {
     }
 
     async fn listen(&self, session: &AsyncSession, life: u64) {
-        let handle = |letter: Letter| std::future::ready(self.handle(session, life, &letter));
-        if let Err(error) = session.listen(handle).await {
+        if let Err(error) =
+            session.listen(|letter| std::future::ready(self.handle(session, life, &letter))).await
+        {
             self.world.book.wrong(format!("listening ended: {error}"));
         }
     }
@@ -350,7 +353,9 @@ impl Person {
         let id = std::str::from_utf8(&letter.payload).ok().and_then(|id| id.parse().ok());
         let opened = session.info().map_or(0, |info| info.opened);
         self.say(format_args!("handles letter {} of op{id:?}", letter.number));
-        let (client, number, id) = (self.number, letter.number, id.unwrap_or(0));
+        let client = self.number;
+        let number = letter.number;
+        let id = id.unwrap_or(0);
         self.world.book.handle(Handled { client, life, opened, number, id });
         Ok(())
     }

@@ -19,7 +19,8 @@ pub async fn all(parts: Vec<Part<'_>>) {
 
 /// Completes when one of two futures has. Returns whether it was the first.
 pub async fn either(one: Part<'_>, other: Part<'_>) -> bool {
-    let (mut one, mut other) = (one, other);
+    let mut one = one;
+    let mut other = other;
     poll_fn(|context| {
         if one.as_mut().poll(context).is_ready() {
             return Poll::Ready(true);

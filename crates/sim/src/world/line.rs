@@ -20,7 +20,8 @@ pub struct Line {
 impl Line {
     /// Creates a connection to a server.
     pub fn new(server: &Arc<Server>, simulation: &Arc<Simulation>, random: Random) -> Arc<Line> {
-        let (server, simulation) = (server.clone(), simulation.clone());
+        let server = server.clone();
+        let simulation = simulation.clone();
         Arc::new(Line { server, simulation, random: Mutex::new(random) })
     }
 

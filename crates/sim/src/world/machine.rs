@@ -40,10 +40,7 @@ impl Runtime for Machine {
         let runs = self.runs.clone();
         self.simulation.beside(std::future::poll_fn(move |context| {
             // SeqCst as in `crash`.
-            match runs.load(Ordering::SeqCst) {
-                true => task.as_mut().poll(context),
-                false => Poll::Ready(()),
-            }
+            if runs.load(Ordering::SeqCst) { task.as_mut().poll(context) } else { Poll::Ready(()) }
         }));
     }
 

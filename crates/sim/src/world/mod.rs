@@ -133,9 +133,10 @@ impl World {
     /// A violation or the time limit ends the world at once.
     fn check_sound(&self) -> Outcome<()> {
         self.book.check_sound()?;
-        match self.simulation.now_us() > LONGEST_US {
-            true => Err("the world has no end: somebody waits for what does not come".to_owned()),
-            false => Ok(()),
+        if self.simulation.now_us() > LONGEST_US {
+            Err("the world has no end: somebody waits for what does not come".to_owned())
+        } else {
+            Ok(())
         }
     }
 

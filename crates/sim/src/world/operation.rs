@@ -94,12 +94,16 @@ pub fn record(k: u64) -> String {
 impl Operation {
     /// Returns a random operation.
     pub fn by_chance(id: u64, clients: usize, loose: bool, random: &mut Random) -> Operation {
-        let durability = match loose && random.chance(50) {
-            true => [Durability::Interval, Durability::Memory][random.below(2) as usize],
-            false => Durability::Sync,
+        let durability = if loose && random.chance(50) {
+            [Durability::Interval, Durability::Memory][random.below(2) as usize]
+        } else {
+            Durability::Sync
         };
         let mut maybe = || random.chance(50);
-        let (record, event, state, message) = (maybe(), maybe(), maybe(), maybe());
+        let record = maybe();
+        let event = maybe();
+        let state = maybe();
+        let message = maybe();
         let parts = Parts { record, event, state, message, flash: random.chance(20) };
         let letter = random.chance(50).then(|| random.below(clients as u64) as usize);
         Operation {
@@ -125,17 +129,17 @@ impl Operation {
         for command in self.commands()? {
             transaction = transaction.step(command);
         }
-        Ok(match self.fails {
-            true => {
-                let name = Name::new(SEQUENCE)?;
-                transaction.guard(Guard::Counter { name, is: Some(NO_COUNTER) })
-            }
-            false => transaction,
+        Ok(if self.fails {
+            let name = Name::new(SEQUENCE)?;
+            transaction.guard(Guard::Counter { name, is: Some(NO_COUNTER) })
+        } else {
+            transaction
         })
     }
 
     fn commands(&self) -> Result<Vec<Command>> {
-        let (id, label) = (self.id, label(self.id));
+        let id = self.id;
+        let label = label(self.id);
         let mut commands: Vec<Command> = Vec::new();
         if self.parts.record {
             let write = RecordWrite::to(&record(id % RECORDS))?.set(&label, id.to_string())?;
@@ -154,11 +158,13 @@ impl Operation {
             commands.push(StateCommand::Write { space: Name::new(SPACE)?, writes }.into());
         }
         if self.parts.message {
-            let (subject, payload) = ("done".to_owned(), label.into_bytes());
+            let subject = "done".to_owned();
+            let payload = label.into_bytes();
             commands.push(OutboxCommand::Put { subject, payload, run: None }.into());
         }
         if let Some(to) = self.letter {
-            let (session, payload) = (Name::new(&session(to))?, id.to_string().into_bytes());
+            let session = Name::new(&session(to))?;
+            let payload = id.to_string().into_bytes();
             commands.push(SessionCommand::Send { session, payload }.into());
         }
         Ok(commands)

@@ -84,10 +84,8 @@ fn troubles(random: &mut Random) -> Troubles {
 
 fn faults(random: &mut Random) -> Faults {
     let seed = random.next();
-    let mut often = |most: u64| match random.chance(30) {
-        true => 0.0,
-        false => random.below(most + 1) as f64 / 100.0,
-    };
+    let mut often =
+        |most: u64| if random.chance(30) { 0.0 } else { random.below(most + 1) as f64 / 100.0 };
     Faults {
         seed,
         lose_request: often(30),

@@ -93,7 +93,8 @@ impl Server {
     /// Executes a transaction of a client.
     pub fn execute(self: &Arc<Server>, transaction: Transaction) -> Result<Receipt> {
         let durability = transaction.durability.unwrap_or(Durability::Sync);
-        let (id, what) = (operation_of(&transaction), describe(&transaction));
+        let id = operation_of(&transaction);
+        let what = describe(&transaction);
         let answer = self.attend(&what, |db| {
             let answer = db.execute(transaction);
             if let Ok(receipt) = &answer {
@@ -150,7 +151,9 @@ impl Server {
             return;
         }
         let mut falls = |often: u64| inside.random.below(1000) < often;
-        let (cut, full, sync) = (falls(troubles.cuts), falls(troubles.full), falls(troubles.syncs));
+        let cut = falls(troubles.cuts);
+        let full = falls(troubles.full);
+        let sync = falls(troubles.syncs);
         if cut {
             if inside.random.chance(30) {
                 drop(inside);
@@ -163,13 +166,12 @@ impl Server {
             return;
         }
         inside.troubled = true;
-        match full {
-            true => self.fill(&mut inside),
-            false => {
-                let fault = [Fault::Io, Fault::Half][inside.random.below(2) as usize];
-                let n = inside.random.below(3);
-                inside.volume.faults().plan(Action::Sync, n, 1, fault);
-            }
+        if full {
+            self.fill(&mut inside)
+        } else {
+            let fault = [Fault::Io, Fault::Half][inside.random.below(2) as usize];
+            let n = inside.random.below(3);
+            inside.volume.faults().plan(Action::Sync, n, 1, fault);
         }
     }
 
@@ -178,7 +180,8 @@ impl Server {
         self.book.count(|tally| tally.full += 1);
         self.say(format_args!("the disk is full"));
         inside.volume.faults().plan(Action::Write, 0, u64::MAX, Fault::Full);
-        let (server, turn) = (self.clone(), inside.turn);
+        let server = self.clone();
+        let turn = inside.turn;
         let time = Duration::from_millis(20 + inside.random.below(1000));
         self.simulation.beside(async move {
             server.simulation.nap(time).await;
@@ -201,7 +204,8 @@ impl Server {
         if std::mem::replace(&mut inside.ailing, true) {
             return;
         }
-        let (server, turn) = (self.clone(), inside.turn);
+        let server = self.clone();
+        let turn = inside.turn;
         let time = Duration::from_millis(inside.random.below(400));
         self.say(format_args!("a sync has failed"));
         self.book.count(|tally| tally.failed_syncs += 1);
@@ -245,7 +249,8 @@ impl Server {
         inside.platter = Platter::of(&tree);
         inside.volume = Volume::new(tree);
         inside.turn += 1;
-        let (server, turn) = (self.clone(), inside.turn);
+        let server = self.clone();
+        let turn = inside.turn;
         let time = Duration::from_millis(1 + inside.random.below(1500));
         self.simulation.beside(async move {
             server.simulation.nap(time).await;
@@ -301,7 +306,8 @@ impl Server {
         check::start(&self.book, &db)?;
         let mut inside = self.inside();
         inside.turn += 1;
-        (inside.troubled, inside.ailing) = (false, false);
+        inside.troubled = false;
+        inside.ailing = false;
         inside.db = Some(db);
         Ok(())
     }
@@ -345,7 +351,8 @@ impl Server {
     /// Opens a feed of the messages to a session.
     pub fn watch(&self, session: &str) -> Result<Feed> {
         let db = self.inside().db.clone().ok_or_else(away)?;
-        let (contract, key) = (Some(mainstay::Contract::Sessions), Some(session.to_owned()));
+        let contract = Some(mainstay::Contract::Sessions);
+        let key = Some(session.to_owned());
         db.watch(Filter { contract, key, ..Filter::default() }, db.revision())
     }
 

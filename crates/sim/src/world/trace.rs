@@ -30,7 +30,8 @@ struct Inside {
 impl Trace {
     /// Creates an empty trace.
     pub fn new(print: bool) -> Trace {
-        let (hasher, tail) = (blake3::Hasher::new(), VecDeque::new());
+        let hasher = blake3::Hasher::new();
+        let tail = VecDeque::new();
         Trace(Arc::new(Mutex::new(Inside { hasher, tail, print })))
     }
 

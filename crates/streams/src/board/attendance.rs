@@ -108,7 +108,8 @@ impl Attendance {
     pub fn reported(&mut self, report: ShardReport) -> Result<()> {
         let id = report.checkpoint;
         self.board.say(id, self.shard, &Said::Report(Box::new(report)))?;
-        (self.told, self.written) = (Some((id, true)), Some(id));
+        self.told = Some((id, true));
+        self.written = Some(id);
         Ok(())
     }
 

@@ -116,7 +116,8 @@ impl Checkpoints {
         let (file, positions) =
             failures.iter().fold(written, |written, failure| told(failure, written))?;
         let versions = space.options.versions.map(Into::into);
-        let (first_group, end_group) = (groups.start, groups.end);
+        let first_group = groups.start;
+        let end_group = groups.end;
         let part = ShardPart {
             shard,
             first_group,

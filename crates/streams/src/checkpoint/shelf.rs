@@ -102,7 +102,8 @@ impl Shelf {
             Kind::Directory(root) => put_new_file(root, name, bytes),
             Kind::Objects { objects, runtime } => {
                 let mode = object_store::PutMode::Create.into();
-                let (path, bytes) = (ObjectPath::from(name), bytes.to_vec().into());
+                let path = ObjectPath::from(name);
+                let bytes = bytes.to_vec().into();
                 match runtime.block_on(objects.put_opts(&path, bytes, mode)) {
                     Ok(_) => Ok(true),
                     Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
@@ -138,7 +139,8 @@ impl Shelf {
                 let found = runtime.block_on(objects.get(&ObjectPath::from(name)));
                 match found {
                     Ok(found) => {
-                        let (stream, runtime) = (found.into_stream(), runtime.clone());
+                        let stream = found.into_stream();
+                        let runtime = runtime.clone();
                         let rest = io::Cursor::new(Vec::new());
                         Ok(Some(Box::new(Download { stream, rest, runtime })))
                     }
@@ -263,7 +265,8 @@ fn sync_up(root: &Path, directory: &Path) -> io::Result<()> {
 
 /// Lists all files below a path with their sizes.
 fn list_files(root: &Path, below: &str) -> Result<BTreeMap<String, u64>> {
-    let (mut files, mut open) = (BTreeMap::new(), vec![root.join(below)]);
+    let mut files = BTreeMap::new();
+    let mut open = vec![root.join(below)];
     while let Some(directory) = open.pop() {
         let failed = |error: io::Error| cannot("list", directory.display(), &error);
         let entries = match fs::read_dir(&directory) {

@@ -30,7 +30,8 @@ impl Space {
         head: &SnapshotHead,
         is_wanted: impl Fn(&[u8]) -> bool,
     ) -> Result<Encoded> {
-        let (mut writer, mut payload) = (SnapshotWriter::new(Vec::new(), head)?, Vec::new());
+        let mut writer = SnapshotWriter::new(Vec::new(), head)?;
+        let mut payload = Vec::new();
         let mut push = |entry: EntryRef<'_>| {
             payload.clear();
             entry.put_payload(&mut payload);

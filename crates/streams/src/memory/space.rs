@@ -58,8 +58,7 @@ impl Space {
         let Some(log) = self.logs.get(key) else { return Vec::new() };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = log.range::<[u8], _>((from, Bound::Unbounded));
-        let one = |(id, item): (&Bytes, &Bytes)| Item { id: id.to_vec(), item: item.to_vec() };
-        behind.take(limit).map(one).collect()
+        behind.take(limit).map(|(id, item)| Item { id: id.to_vec(), item: item.to_vec() }).collect()
     }
 
     /// The writes that wait with versions below one.

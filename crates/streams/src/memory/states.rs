@@ -100,7 +100,8 @@ impl States {
             live.truncate(limit);
         }
         live.sort_unstable_by(|one, other| one.0.cmp(other.0));
-        let (mut states, mut bytes) = (Vec::with_capacity(live.len()), 0);
+        let mut states = Vec::with_capacity(live.len());
+        let mut bytes = 0;
         for (key, version, value) in live {
             bytes += key.len() + value.len();
             states.push((key.to_vec(), State { value: value.to_vec(), version }));

@@ -71,10 +71,7 @@ impl Space {
             self.states.set(key, version, value);
             return Wrote::Applied;
         }
-        match self.wait(key, version, value) {
-            true => Wrote::Waiting,
-            false => Wrote::Stale,
-        }
+        if self.wait(key, version, value) { Wrote::Waiting } else { Wrote::Stale }
     }
 
     /// Adds a waiting write. Returns whether none was waiting with this version and key.
@@ -113,8 +110,9 @@ impl Space {
         read: Option<Version>,
         settles: &[Version],
     ) -> Wrote {
-        let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
-        if self.states.version(&key) != read || !settles.iter().all(waits) {
+        if self.states.version(&key) != read
+            || !settles.iter().all(|version| self.waiting.contains_key(&(*version, key.clone())))
+        {
             return Wrote::Moved;
         }
         if settles.is_empty() && self.info().is_sealed(version) {

@@ -85,8 +85,8 @@ impl<P: Operator> Pipeline<P> {
             );
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        let (before, now): (Vec<_>, Vec<_>) =
-            (named(position::SOURCES).collect(), self.input.names().collect());
+        let before: Vec<_> = named(position::SOURCES).collect();
+        let now: Vec<_> = self.input.names().collect();
         if before.is_empty() || before == now {
             return Ok(());
         }

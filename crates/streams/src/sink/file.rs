@@ -116,9 +116,10 @@ impl<O> FileSink<O> {
             let removed = std::fs::remove_file(&path);
             removed.map_err(|error| io_error("remove", &path, &error))?;
         }
-        match stock.share.is_none() || stock.is_empty() {
-            true => self.note(&mark(&self.directory, share)),
-            false => Ok(()),
+        if stock.share.is_none() || stock.is_empty() {
+            self.note(&mark(&self.directory, share))
+        } else {
+            Ok(())
         }
     }
 
@@ -182,7 +183,8 @@ impl<O> FileSink<O> {
             if *start != committed || *end > position {
                 break;
             }
-            let (from, to) = (staged(&self.directory, *start), part(&self.directory, *start));
+            let from = staged(&self.directory, *start);
+            let to = part(&self.directory, *start);
             let renamed = std::fs::rename(&from, to);
             renamed.map_err(|error| io_error("rename", &from, &error))?;
             committed = *end;

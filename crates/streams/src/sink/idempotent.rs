@@ -59,7 +59,9 @@ impl<O> IdempotentSink<O> {
         space: Arc<dyn KeyedState>,
         key: impl Fn(&Output<O>) -> Vec<u8> + Send + Sync + 'static,
     ) -> IdempotentSink<O> {
-        let (name, key, share) = (name.to_owned(), Box::new(key), Share::default());
+        let name = name.to_owned();
+        let key = Box::new(key);
+        let share = Share::default();
         IdempotentSink { name, space, key, share, position: 0 }
     }
 

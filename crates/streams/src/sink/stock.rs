@@ -146,7 +146,9 @@ impl Stock {
 /// The number of bytes in complete lines before the first zero byte. JSON lines contain no zero bytes.
 fn whole_lines(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
-    let (mut piece, mut read, mut whole) = (vec![0; PIECE_BYTES], 0, 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut read = 0;
+    let mut whole = 0;
     loop {
         let taken = file.read(&mut piece)?;
         let zero = piece[..taken].iter().position(|byte| *byte == 0);

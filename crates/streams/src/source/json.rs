@@ -30,7 +30,8 @@ impl<T: DeserializeOwned> JsonLines<T> {
 
     fn value(&self, line: &Sourced<String>) -> Result<T> {
         serde_json::from_str(&line.item).map_err(|error| {
-            let (name, time) = (self.lines.name(), line.time);
+            let name = self.lines.name();
+            let time = line.time;
             let message =
                 format!("source `{name}`: the line at time {time} is no such value: {error}");
             Error::new(Code::InvalidValue, message)
@@ -54,7 +55,8 @@ impl<T: DeserializeOwned> Source for JsonLines<T> {
             if line.item.trim().is_empty() {
                 continue;
             }
-            let (time, position) = (line.time, line.position);
+            let time = line.time;
+            let position = line.position;
             return Ok(Some(Sourced { item: self.value(&line)?, time, position }));
         }
         Ok(None)

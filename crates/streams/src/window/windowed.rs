@@ -114,7 +114,8 @@ impl<I, A> Windowed<I, A> {
         watermark_ms: u64,
     ) -> Result<bool> {
         let Some(own) = self.windows.spans(self.checked_ms(item)?).pop() else { return Ok(true) };
-        let (mut span, mut value) = (own, None);
+        let mut span = own;
+        let mut value = None;
         for window in state.take(|other| other.overlaps(own)) {
             span = span.with(window.span());
             value = Some(match value {

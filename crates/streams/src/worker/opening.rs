@@ -67,7 +67,8 @@ impl Opening<'_> {
         builder: &mut PipelineBuilder<P>,
         latest: Option<&Manifest>,
     ) -> Result<()> {
-        let (shard, shards) = (self.seat.shard, self.seat.shards);
+        let shard = self.seat.shard;
+        let shards = self.seat.shards;
         let there = latest.map_or(shards as usize, |latest| latest.shards.len());
         let epoch = latest.map_or(0, |latest| latest.epoch);
         if there == shards as usize {
@@ -90,7 +91,8 @@ impl Opening<'_> {
     fn check_groups(&self, latest: Option<&Manifest>) -> Result<()> {
         let Some(latest) = latest else { return Ok(()) };
         let part = self.part(latest)?;
-        let (of, groups) = (part.first_group..part.end_group, &self.seat.groups);
+        let of = part.first_group..part.end_group;
+        let groups = &self.seat.groups;
         if of == *groups {
             return Ok(());
         }
@@ -119,8 +121,11 @@ impl Opening<'_> {
     /// Lets a sink show the outputs of the last checkpoint of its own epoch, if that epoch has ended.
     /// Otherwise its shard may still be running. Returns a note for the error message.
     fn show_last<O>(&self, sink: &mut dyn Sink<O>, share: Share, epoch: u64) -> Result<String> {
-        let is_last = |manifest: &Manifest| manifest.epoch == share.epoch && share.epoch < epoch;
-        let Some(last) = self.newest(is_last)? else { return Ok(String::new()) };
+        let Some(last) =
+            self.newest(|manifest| manifest.epoch == share.epoch && share.epoch < epoch)?
+        else {
+            return Ok(String::new());
+        };
         let part = last.shards.iter().find(|part| part.shard == share.shard);
         let name = position::sink(sink.name());
         let position = part.and_then(|part| part.positions.get(&name)).copied().unwrap_or(0);
@@ -180,7 +185,8 @@ impl Opening<'_> {
         if pipeline.behind().is_empty() {
             return Ok(Some(latest));
         }
-        let (epoch, mut behind) = (latest.epoch, latest.checkpoint);
+        let epoch = latest.epoch;
+        let mut behind = latest.checkpoint;
         loop {
             let is_older = |it: &Manifest| it.epoch == epoch && it.checkpoint <= behind;
             let Some(from) = self.newest(|it| is_older(it) && self.holds(pipeline, it))? else {

@@ -31,10 +31,12 @@ impl Appending {
         notes: &Notes,
         repeats: bool,
     ) -> Outcome<Appending> {
-        let (config, share) = (postgres.config(), connections / THREADS);
+        let config = postgres.config();
+        let share = connections / THREADS;
         let work = |thread: usize| {
-            let producer = |place| Producer::new(notes, thread * share + place, repeats);
-            Work::prepare(Lane::connect(&config, share)?, form, producer)
+            Work::prepare(Lane::connect(&config, share)?, form, |place| {
+                Producer::new(notes, thread * share + place, repeats)
+            })
         };
         Ok(Appending { works: (0..THREADS).map(work).collect::<Outcome<_>>()? })
     }
@@ -62,8 +64,10 @@ impl Work {
     }
 
     fn run(&mut self, slice: Duration) -> Outcome<Part> {
-        let (part, latency) = (Part::begin(), Arc::new(Histogram::new()));
-        let (mut tasks, runtime) = (JoinSet::new(), self.lane.runtime.handle());
+        let part = Part::begin();
+        let latency = Arc::new(Histogram::new());
+        let mut tasks = JoinSet::new();
+        let runtime = self.lane.runtime.handle();
         for appender in self.appenders.drain(..) {
             let until = part.started + slice;
             tasks.spawn_on(appender.run(until, Arc::clone(&latency)), runtime);
@@ -88,19 +92,22 @@ struct Appender {
 
 impl Appender {
     async fn run(mut self, until: Instant, latency: Arc<Histogram>) -> Outcome<(Appender, u64)> {
-        let (mut operations, mut now) = (0, Instant::now());
+        let mut operations = 0;
+        let mut now = Instant::now();
         while now < until {
             self.append().await?;
             let ended = Instant::now();
             latency.record((ended - now).as_nanos() as u64);
-            (operations, now) = (operations + 1, ended);
+            operations += 1;
+            now = ended;
         }
         Ok((self, operations))
     }
 
     async fn append(&mut self) -> Outcome<()> {
         let (told, fresh) = self.producer.next();
-        let (key, emitted) = (told.key()?, told.emitted());
+        let key = told.key()?;
+        let emitted = told.emitted();
         let row = self
             .client
             .query_one(

@@ -17,8 +17,8 @@ impl Lane {
     /// Opens this many connections.
     pub fn connect(config: &Config, connections: usize) -> Outcome<Lane> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let connect = |_| runtime.block_on(open(config));
-        let clients = (0..connections).map(connect).collect::<Outcome<_>>()?;
+        let clients =
+            (0..connections).map(|_| runtime.block_on(open(config))).collect::<Outcome<_>>()?;
         Ok(Lane { runtime, clients })
     }
 }

@@ -36,7 +36,8 @@ impl Form {
 
     /// The statements that recreate its table and the function of its append.
     pub fn schema(self) -> String {
-        let (table, sequence) = (self.table(), self.sequence());
+        let table = self.table();
+        let sequence = self.sequence();
         let function = self.function();
         format!(
             "drop table if exists {table};

@@ -34,7 +34,8 @@ impl Session {
     pub fn fill(&mut self, form: Form, events: impl Iterator<Item = Told>) -> Outcome<()> {
         self.run(&form.schema())?;
         let statement = self.lane.runtime.block_on(self.client.prepare(&insert(form)))?;
-        let (mut batch, mut seqs) = (Columns::default(), HashMap::new());
+        let mut batch = Columns::default();
+        let mut seqs = HashMap::new();
         for told in events {
             batch.add(told, &mut seqs)?;
             if batch.runs.len() == BATCH {
@@ -68,7 +69,8 @@ impl Session {
                 made
             }
         };
-        let (after, limit) = (i64::try_from(after)?, i64::try_from(limit)?);
+        let after = i64::try_from(after)?;
+        let limit = i64::try_from(limit)?;
         let values: [&(dyn ToSql + Sync); 3] = [&run, &after, &limit];
         self.lane
             .runtime

@@ -100,7 +100,8 @@ impl Bend for OneLog {
         for write in &mut writes {
             if let StateWrite::Append { key, id, .. } = write {
                 let both = [&key[..], &id[..]].concat();
-                (*key, *id) = (both[..1].to_vec(), both[1..].to_vec());
+                *key = both[..1].to_vec();
+                *id = both[1..].to_vec();
             }
         }
         inner.write(writes)

@@ -24,8 +24,8 @@ impl TwoSteps {
             StateWrite::Put { key, version, .. } => {
                 let kept = inner.look(&[key])?.pop().flatten();
                 let waits = inner.waiting(None, 100_000)?;
-                let is_waiting = |one: &WaitingEntry| one.key == *key && one.version == *version;
-                Ok(kept.is_none_or(|kept| kept.version < *version) && !waits.iter().any(is_waiting))
+                Ok(kept.is_none_or(|kept| kept.version < *version)
+                    && !waits.iter().any(|one| one.key == *key && one.version == *version))
             }
             StateWrite::Append { key, id, .. } => {
                 let items = inner.items(key, None, 100_000)?;
@@ -115,8 +115,7 @@ struct Overtakes;
 
 impl Bend for Overtakes {
     fn write(&self, inner: &dyn KeyedState, mut writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
-        let is_merge = |write: &StateWrite| matches!(write, StateWrite::Merge { .. });
-        if writes.iter().any(is_merge) {
+        if writes.iter().any(|write| matches!(write, StateWrite::Merge { .. })) {
             dawdle();
         }
         writes.retain(|write| !matches!(write, StateWrite::AllSettled { .. }));

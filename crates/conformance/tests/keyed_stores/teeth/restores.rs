@@ -192,7 +192,8 @@ impl Bend for TakesParts {
         let bytes = all(from);
         match Edited::read(&bytes) {
             (Some(mut taken), true) => {
-                (taken.head.some_keys, taken.head.changes) = (false, false);
+                taken.head.some_keys = false;
+                taken.head.changes = false;
                 taken.put_back(inner);
                 Ok(taken.entries.len() as u64)
             }

@@ -165,8 +165,9 @@ impl Bend for Settles {
 
 #[test]
 fn settling_that_settles_otherwise() {
-    let over = || Before::bent(|| Settles { overtaken: true });
-    bites(over, &["merging::overtaken_is_settled"]);
-    let waits = || Before::bent(|| Settles { overtaken: false });
-    bites(waits, &["merging::settles_what_waits", "programs::of_merges_in_order"]);
+    bites(|| Before::bent(|| Settles { overtaken: true }), &["merging::overtaken_is_settled"]);
+    bites(
+        || Before::bent(|| Settles { overtaken: false }),
+        &["merging::settles_what_waits", "programs::of_merges_in_order"],
+    );
 }

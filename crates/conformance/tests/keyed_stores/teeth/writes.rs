@@ -136,8 +136,7 @@ struct OneByOne;
 
 impl Bend for OneByOne {
     fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
-        let one = |write| Ok(inner.write(vec![write])?[0]);
-        writes.into_iter().map(one).collect()
+        writes.into_iter().map(|write| Ok(inner.write(vec![write])?[0])).collect()
     }
 }
 
@@ -270,7 +269,8 @@ impl Bend for ReplacesWaiting {
             [StateWrite::Put { key, value, version }]
                 if waiting.iter().any(|one| (&one.key, one.version) == (key, *version)) =>
             {
-                let (key, value) = (key.clone(), Some(value.clone()));
+                let key = key.clone();
+                let value = Some(value.clone());
                 let entry = WaitingEntry { key, version: *version, value };
                 edit(inner, |space| space.set(SpaceEntry::Waiting(entry)));
                 Ok(vec![Wrote::Waiting])

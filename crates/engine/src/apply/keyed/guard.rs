@@ -50,7 +50,8 @@ pub(crate) fn holds(
         }
         StatePlace::Range { prefix, after, upto } => {
             let key = |place: &[u8]| keyspace::key(KEYED, view.branch(), &at(place));
-            let (prefix, after) = (key(prefix), after.as_deref().map(key));
+            let prefix = key(prefix);
+            let after = after.as_deref().map(key);
             let upto = upto.as_deref().map(key);
             ranges.add(&prefix, after.as_deref(), upto.as_deref(), since);
             Ok(Some(true))
@@ -154,7 +155,8 @@ fn of_waiting(write: &StateWrite) -> Option<StatePlace> {
         return None;
     };
     let place = EntryKind::waiting(*version, key).to_vec();
-    let (prefix, upto) = (place.clone(), Some(place));
+    let prefix = place.clone();
+    let upto = Some(place);
     Some(StatePlace::Range { prefix, after: None, upto })
 }
 

@@ -170,7 +170,8 @@ impl<'m> KeyedMerge<'m> {
         }
         let kind = a.info.options.versions.filter(|_| b.info.options.versions.is_none());
         let Some(kind) = kind else { return Ok(()) };
-        let (name, layers) = (Name::new(space)?, self.layers());
+        let name = Name::new(space)?;
+        let layers = self.layers();
         let view = self.view(&layers);
         let mut writer = SpaceWriter::open(&view, overlay, &name, self.context.revision)?;
         writer.declared.info.options.versions = Some(kind);
@@ -244,7 +245,8 @@ impl<'m> KeyedMerge<'m> {
         sides: &ThreeWayState,
         is_fresh: bool,
     ) -> Result<()> {
-        let (name, layers) = (Name::new(space)?, self.layers());
+        let name = Name::new(space)?;
+        let layers = self.layers();
         let view = self.view(&layers);
         restore::remove(&view, overlay, &name, 0)?;
         let Some(a) = sides.a else { return Ok(()) };
@@ -293,7 +295,8 @@ impl<'m> KeyedMerge<'m> {
         generation: u64,
     ) -> Result<()> {
         let mut key = keyspace::key(KEYED, self.target, &state_keys::life(space, generation));
-        let (start, mut count) = (key.len(), 0);
+        let start = key.len();
+        let mut count = 0;
         self.comparison.each_in_a(space, a, |place, payload| {
             count += 1;
             if count > TRANSACTION_LIMIT_COMMANDS {
@@ -302,7 +305,8 @@ impl<'m> KeyedMerge<'m> {
             let mut put = |place: &[u8], payload: &[u8]| {
                 key.truncate(start);
                 key.extend_from_slice(place);
-                let (flags, payload) = (QUIET, Payload::Bytes(payload));
+                let flags = QUIET;
+                let payload = Payload::Bytes(payload);
                 let write =
                     Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
                 overlay.write(key.clone(), self.context.index.current.hash(&key), write)
@@ -343,12 +347,14 @@ impl<'m> KeyedMerge<'m> {
                 MergeStrategy::Theirs => {}
             }
         }
-        let (name, layers) = (Name::new(space)?, self.layers());
+        let name = Name::new(space)?;
+        let layers = self.layers();
         let view = self.view(&layers);
         let mut writer = SpaceWriter::open(&view, overlay, &name, self.context.revision)?;
-        match is_conflict(sides, &entry, triple) {
-            true => overwrite(&mut writer, entry)?,
-            false => follow(&mut writer, entry, triple)?,
+        if is_conflict(sides, &entry, triple) {
+            overwrite(&mut writer, entry)?
+        } else {
+            follow(&mut writer, entry, triple)?
         }
         writer.close()?;
         Ok(None)
@@ -422,7 +428,8 @@ fn has_other_places(sides: &ThreeWayState) -> bool {
 /// Returns whether two declarations are compatible. A space without a kind of versions takes the other's
 /// kind.
 fn are_alike(a: &Declaration, b: &Declaration) -> bool {
-    let (of_a, mut of_b) = (a.info.options, b.info.options);
+    let of_a = a.info.options;
+    let mut of_b = b.info.options;
     of_b.versions = of_b.versions.or(of_a.versions);
     of_b.is_as(&of_a)
 }
@@ -468,10 +475,11 @@ fn overwrite(writer: &mut SpaceWriter<'_>, entry: EntryRef<'_>) -> Result<()> {
     match entry {
         EntryRef::State { key, version, value } => {
             let (seen, had) = writer.see(key)?;
-            match value.is_none() && writer.declared.info.is_sealed(version) {
+            if value.is_none() && writer.declared.info.is_sealed(version) {
                 // A sealed version needs no tombstone: everything older is stale by the frontier.
-                true => writer.clear_state(key),
-                false => writer.set_state(key, seen, had, version, value),
+                writer.clear_state(key)
+            } else {
+                writer.set_state(key, seen, had, version, value)
             }
         }
         EntryRef::Waiting { key, version, value } => writer.wait_anew(key, value, version),

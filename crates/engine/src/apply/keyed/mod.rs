@@ -71,7 +71,9 @@ pub(crate) fn run(
             restore::abandon(view, overlay, space, *begun).map(Answer::Did)
         }
         StateCommand::Replay { space, info, block, hidden, shows } => {
-            let (info, hidden, shows) = (*info, *hidden, *shows);
+            let info = *info;
+            let hidden = *hidden;
+            let shows = *shows;
             let replayed = StateReplay { space, info, block, hidden, shows };
             replay::replay(view, overlay, &replayed, revision).map(Answer::Count)
         }

@@ -88,7 +88,8 @@ impl<'r> SpaceReader<'r> {
         let Some(declared) = self.declared else { return Ok(()) };
         let life = state_keys::life(self.space.as_str(), declared.generation);
         let at = |place: &[u8]| [&life[..], place].concat();
-        let (prefix, after) = (at(prefix), after.map(at));
+        let prefix = at(prefix);
+        let after = after.map(at);
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, after.as_deref());
         while let Some(step) = walk.next()? {
             if !step.head.is_deleted() && !visit(&step.name()[life.len()..], step.payload())? {
@@ -100,7 +101,8 @@ impl<'r> SpaceReader<'r> {
 
     /// Returns a page of keys with their states, in byte order.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
-        let (mut page, mut bytes) = (StatePage::default(), 0);
+        let mut page = StatePage::default();
+        let mut bytes = 0;
         self.live(prefix, after, |key, version, value| {
             if page.states.len() == limit || bytes > PAGE_BYTES {
                 page.next = page.states.last().map(|(key, _)| key.clone());
@@ -115,7 +117,8 @@ impl<'r> SpaceReader<'r> {
 
     /// Returns a page of keys, in byte order.
     pub fn list(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StateAnswer> {
-        let (mut keys, mut next): (Vec<StateKey>, _) = (Vec::new(), None);
+        let mut keys: Vec<StateKey> = Vec::new();
+        let mut next = None;
         self.live(prefix, after, |key, _, _| {
             if keys.len() == limit {
                 next = keys.last().map(|key| key.0.clone());
@@ -133,7 +136,8 @@ impl<'r> SpaceReader<'r> {
         after: Option<&[u8]>,
         mut visit: impl FnMut(&[u8], Version, &[u8]) -> bool,
     ) -> Result<()> {
-        let (prefix, after) = (EntryKind::state(prefix), after.map(EntryKind::state));
+        let prefix = EntryKind::state(prefix);
+        let after = after.map(EntryKind::state);
         self.walk(&prefix, after.as_deref(), |place, payload| {
             let (version, value) = take_state(payload).ok_or_else(damaged)?;
             Ok(value.is_none_or(|value| visit(&place[1..], version, value)))
@@ -144,7 +148,8 @@ impl<'r> SpaceReader<'r> {
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
         let prefix = EntryKind::item(key, b"");
         let after = after.map(|id| EntryKind::item(key, id));
-        let (mut items, mut bytes) = (Vec::new(), 0);
+        let mut items = Vec::new();
+        let mut bytes = 0;
         self.walk(&prefix, after.as_deref(), |place, item| {
             bytes += place.len() + item.len();
             items.push(Item { id: place[prefix.len()..].to_vec(), item: item.to_vec() });
@@ -155,7 +160,8 @@ impl<'r> SpaceReader<'r> {
 
     /// Returns waiting writes with versions below `below`, or all.
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
-        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        let mut waiting = Vec::new();
+        let mut bytes = 0;
         let versions = self.declared.and_then(|declared| declared.info.options.versions);
         if let Some((declared, below)) = self.declared.zip(below) {
             declared.info.check_version(below)?;
@@ -167,7 +173,8 @@ impl<'r> SpaceReader<'r> {
                 return Ok(false);
             }
             bytes += place.len() + payload.len();
-            let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+            let key = key.to_vec();
+            let value = value.map(<[u8]>::to_vec);
             waiting.push(WaitingEntry { key, version, value });
             Ok(waiting.len() < limit && bytes < PAGE_BYTES)
         })?;
@@ -194,7 +201,9 @@ impl<'r> SpaceReader<'r> {
 
     /// Returns entries in the order of a snapshot, after a place and up to a size.
     pub fn dump(&self, after: Option<&[u8]>, limit_bytes: usize) -> Result<StateAnswer> {
-        let (mut block, mut last, mut full) = (EntryBlock::default(), None, false);
+        let mut block = EntryBlock::default();
+        let mut last = None;
+        let mut full = false;
         let most = limit_bytes.clamp(1, PAGE_BYTES);
         for kind in EntryKind::ALL.map(state_keys::kind) {
             let begins = after.is_none_or(|after| after[..1.min(after.len())] <= kind[..]);

@@ -50,7 +50,9 @@ fn declare(
             let filled = declared.map_or(0, |declared| declared.filling);
             let restored = filled != 0;
             let generation = if restored { filled } else { revision };
-            let (is_there, shown, filling) = (true, revision, 0);
+            let is_there = true;
+            let shown = revision;
+            let filling = 0;
             let info = replay.info;
             Declaration { is_there, generation, shown, restored, filling, info }
         }

@@ -171,9 +171,10 @@ pub(crate) fn abandon(
         overlay,
         &deferred_delete::space(view.branch(), space.as_str(), begun),
     )?;
-    match declared.is_there {
-        true => space::put_quietly(overlay, seen, &Declaration { filling: 0, ..declared })?,
-        false => key_state::remove_quietly(overlay, seen)?,
+    if declared.is_there {
+        space::put_quietly(overlay, seen, &Declaration { filling: 0, ..declared })?
+    } else {
+        key_state::remove_quietly(overlay, seen)?
     }
     Ok(true)
 }
@@ -196,10 +197,11 @@ pub(crate) fn remove(
         let marker = deferred_delete::space(view.branch(), space.as_str(), generation);
         deferred_delete::mark(view.index, overlay, &marker)?;
     }
-    match declared.is_there {
-        true => key_state::remove(overlay, seen)?,
+    if declared.is_there {
+        key_state::remove(overlay, seen)?
+    } else {
         // No reader has seen this space, so the feed does not report its removal.
-        false => key_state::remove_quietly(overlay, seen)?,
+        key_state::remove_quietly(overlay, seen)?
     }
     Ok(declared.is_there)
 }
@@ -223,7 +225,8 @@ impl SpaceWriter<'_> {
 
     /// Refuses entries of an incompatible space.
     fn check_like(&mut self, info: &SpaceInfo) -> Result<()> {
-        let (own, theirs) = (&mut self.declared.info.options, &info.options);
+        let own = &mut self.declared.info.options;
+        let theirs = &info.options;
         if self.is_new && !self.changed {
             *own = *theirs;
             self.changed = true;
@@ -241,10 +244,7 @@ impl SpaceWriter<'_> {
             );
             return Err(Error::new(Code::InvalidVersion, message));
         }
-        match options.is_as(theirs) {
-            true => Ok(()),
-            false => Err(otherwise(self.space)),
-        }
+        if options.is_as(theirs) { Ok(()) } else { Err(otherwise(self.space)) }
     }
 
     /// Adds an entry. Returns whether it was new.
@@ -262,10 +262,7 @@ impl SpaceWriter<'_> {
             }
             EntryRef::Waiting { key, version, value } => {
                 let (_, had) = self.see(key)?;
-                match is_stale(had, version) {
-                    true => Wrote::Stale,
-                    false => self.wait(key, value, version)?,
-                }
+                if is_stale(had, version) { Wrote::Stale } else { self.wait(key, value, version)? }
             }
             EntryRef::Item { key, id, item } => self.append(key, id, item)?,
             EntryRef::Position { source, position } => self.advance(source, position)?,
@@ -279,11 +276,12 @@ impl SpaceWriter<'_> {
         if is_stale(had, version) {
             return Ok(Wrote::Stale);
         }
-        match value.is_none() && self.declared.info.is_sealed(version) {
+        if value.is_none() && self.declared.info.is_sealed(version) {
             // Deletions below the frontier need no tombstone, because the frontier makes all older versions
             // stale.
-            true => self.clear_state(key)?,
-            false => self.set_state(key, seen, had, version, value)?,
+            self.clear_state(key)?
+        } else {
+            self.set_state(key, seen, had, version, value)?
         }
         Ok(Wrote::Applied)
     }

@@ -78,9 +78,10 @@ impl SpaceWriter<'_> {
         if is_stale(had, version) {
             return Ok(());
         }
-        match value.is_none() && version < reached {
-            true => self.clear_state(&key),
-            false => self.set_state(&key, seen, had, version, value.as_deref()),
+        if value.is_none() && version < reached {
+            self.clear_state(&key)
+        } else {
+            self.set_state(&key, seen, had, version, value.as_deref())
         }
     }
 
@@ -103,7 +104,8 @@ impl SpaceWriter<'_> {
     /// Returns a batch of waiting writes with versions below `below`, and the version within which the batch
     /// ended.
     fn due(&self, below: Version, limit: usize) -> Result<(Vec<WaitingWrite>, Option<Version>)> {
-        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        let mut waiting = Vec::new();
+        let mut bytes = 0;
         let kind = state_keys::kind(EntryKind::Waiting);
         // No write waits below the current frontier.
         let from = self.declared.info.frontier;
@@ -112,7 +114,8 @@ impl SpaceWriter<'_> {
             let entry = EntryRef::from_parts(&place, Some(payload), Some(version.kind()))?;
             let EntryRef::Waiting { value, .. } = entry else { return Ok(true) };
             bytes += key.len() + payload.len() + 256;
-            let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+            let key = key.to_vec();
+            let value = value.map(<[u8]>::to_vec);
             waiting.push(WaitingWrite { version, key, value });
             Ok(waiting.len() < limit && bytes < PIECE_BYTES)
         })?;

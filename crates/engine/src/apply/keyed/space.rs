@@ -76,16 +76,19 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
         bytes => Some(VersionKind::of_bytes(usize::from(bytes))?),
     };
     let groups = u32::try_from(get_varint(&mut bytes)?).ok()?;
-    let (generation, shown) = (get_varint(&mut bytes)?, get_varint(&mut bytes)?);
+    let generation = get_varint(&mut bytes)?;
+    let shown = get_varint(&mut bytes)?;
     let filling = get_varint(&mut bytes)?;
     let frontier = match bytes {
         [] => None,
         bytes => Some(Version::from_bytes(bytes)?),
     };
-    let (ordered, merged) = (flags & ORDERED != 0, flags & MERGED != 0);
+    let ordered = flags & ORDERED != 0;
+    let merged = flags & MERGED != 0;
     let options = SpaceOptions { versions, ordered, merged, groups };
     let info = SpaceInfo { options, frontier };
-    let (is_there, restored) = (flags & THERE != 0, flags & RESTORED != 0);
+    let is_there = flags & THERE != 0;
+    let restored = flags & RESTORED != 0;
     Some(Declaration { is_there, generation, shown, restored, filling, info })
 }
 
@@ -157,8 +160,11 @@ mod tests {
         let options = SpaceOptions::default().versions(VersionKind::Time).ordered().groups(300);
         let frontier = Some(LogicalTime::new(1, 2).into());
         let info = SpaceInfo { options, frontier };
-        let (generation, shown, filling) = (900, 1000, 1200);
-        let (is_there, restored) = (true, true);
+        let generation = 900;
+        let shown = 1000;
+        let filling = 1200;
+        let is_there = true;
+        let restored = true;
         let full = Declaration { is_there, generation, shown, restored, filling, info };
         let bare = Declaration::new(SpaceOptions::default(), 7);
         for declared in [full, bare] {

@@ -58,10 +58,7 @@ impl<'w> SpaceWriter<'w> {
 
     /// Writes the declaration if it has changed.
     pub fn close(self) -> Result<()> {
-        match self.changed {
-            true => space::put(self.overlay, self.seen, &self.declared),
-            false => Ok(()),
-        }
+        if self.changed { space::put(self.overlay, self.seen, &self.declared) } else { Ok(()) }
     }
 
     /// Runs all writes. All checks run first, so that a failing write has written nothing.
@@ -73,7 +70,8 @@ impl<'w> SpaceWriter<'w> {
 
     fn check(&mut self, writes: &[StateWrite]) -> Result<()> {
         let life = self.space.as_bytes().len() + ENTRY_BYTES;
-        let (mut bytes, mut kind) = (0, self.declared.info.options.versions);
+        let mut bytes = 0;
+        let mut kind = self.declared.info.options.versions;
         for write in writes {
             if let Some(version) = write.version() {
                 self.declared.info.check_write(version)?;
@@ -268,9 +266,10 @@ impl<'w> SpaceWriter<'w> {
     pub fn forget(&mut self, key: &[u8], version: Version) -> Result<()> {
         let (seen, had) = self.see(key)?;
         if had == Some((version, true)) {
-            match self.overlay.find(seen.hash, &seen.key).is_some() {
-                true => key_state::remove(self.overlay, seen)?,
-                false => key_state::remove_quietly(self.overlay, seen)?,
+            if self.overlay.find(seen.hash, &seen.key).is_some() {
+                key_state::remove(self.overlay, seen)?
+            } else {
+                key_state::remove_quietly(self.overlay, seen)?
             }
         }
         self.forget_grave(version, key)

@@ -157,8 +157,11 @@ impl Transfer<'_> {
         if notes.is_empty() {
             return Ok(found);
         }
-        let (from, into, notes) = (self.view(self.from), self.view(self.into), self.view(&notes));
-        let (nothing, prefix) = (WriteSet::default(), event_prefix(run.as_str()));
+        let from = self.view(self.from);
+        let into = self.view(self.into);
+        let notes = self.view(&notes);
+        let nothing = WriteSet::default();
+        let prefix = event_prefix(run.as_str());
         let mut walk = notes.walk(&nothing, OUTBOX, &prefix, None);
         while let Some(step) = walk.next()? {
             let Some(lies) = message_of(step.payload())? else { continue };
@@ -179,11 +182,13 @@ impl Transfer<'_> {
         let Some(layer) = self.from.iter().copied().find(|layer| layer.0 == branch) else {
             return Err(super::damaged());
         };
-        let (alone, sort): (Layers, _) = (smallvec![layer], Sort::Message);
+        let alone: Layers = smallvec![layer];
+        let sort = Sort::Message;
         let written = self.read(&alone, &place(sort.kind(), id), |_, revision| Some(revision))?;
         let Some(revision) = written else { return Ok(None) };
         let origin = self.origin(&alone, sort, id)?.unwrap_or((branch, id));
-        let (event, lies) = (Some(event), self.lies(origin)?);
+        let event = Some(event);
+        let lies = self.lies(origin)?;
         Ok(Some(Outgoing { sort, revision, layer, id, origin, event, lies }))
     }
 
@@ -196,7 +201,8 @@ impl Transfer<'_> {
         mut visit: impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
         let after = place(sort.kind(), self.known(sort, layer.0)?);
-        let (alone, nothing): (Layers, _) = (smallvec![layer], WriteSet::default());
+        let alone: Layers = smallvec![layer];
+        let nothing = WriteSet::default();
         let view = self.view(&alone);
         let mut walk = view.walk(&nothing, OUTBOX, &[sort.kind()], Some(&after));
         while let Some(step) = walk.next()? {
@@ -208,7 +214,9 @@ impl Transfer<'_> {
             if origin.1 <= self.known(sort, origin.0)? {
                 continue;
             }
-            let (revision, event, lies) = (step.head.revision, None, None);
+            let revision = step.head.revision;
+            let event = None;
+            let lies = None;
             if !visit(Outgoing { sort, revision, layer, id, origin, event, lies }) {
                 return Ok(());
             }
@@ -252,7 +260,8 @@ impl Transfer<'_> {
         match one.sort {
             _ if one.lies.is_some() => Ok(None),
             Sort::Message => {
-                let (view, mut nothing) = (self.view(&alone), WriteSet::default());
+                let view = self.view(&alone);
+                let mut nothing = WriteSet::default();
                 let outbox = Outbox { view: &view, overlay: &mut nothing };
                 let whole = outbox.letter(one.id)?.zip(outbox.state(one.id)?);
                 Ok(whole.map(|(letter, state)| message(letter, state)))
@@ -342,7 +351,8 @@ impl Transfer<'_> {
             for sort in Sort::ALL {
                 learn((sort, layer.0), self.last(sort, layer)?);
             }
-            let (alone, nothing): (Layers, _) = (smallvec![layer], WriteSet::default());
+            let alone: Layers = smallvec![layer];
+            let nothing = WriteSet::default();
             let view = self.view(&alone);
             let mut walk = view.walk(&nothing, OUTBOX, b"k", None);
             while let Some(step) = walk.next()? {
@@ -425,14 +435,18 @@ pub(crate) fn each(
     let transfer = Transfer { index, from: view.layers, into: &nobody, now, budget };
     let is_main = view.branch() == MAIN_ID;
     for &layer in view.layers.iter().filter(|layer| is_main || layer.0 != MAIN_ID) {
-        let (alone, nothing): (Layers, _) = (smallvec![layer], WriteSet::default());
+        let alone: Layers = smallvec![layer];
+        let nothing = WriteSet::default();
         let layer_view = transfer.view(&alone);
         for sort in Sort::ALL {
             let mut walk = layer_view.walk(&nothing, OUTBOX, &[sort.kind()], None);
             while let Some(step) = walk.next()? {
                 let Some(id) = number_of(&step) else { continue };
-                let (revision, place) = (step.head.revision, place(sort.kind(), id));
-                let (origin, event, lies) = ((layer.0, id), None, None);
+                let revision = step.head.revision;
+                let place = place(sort.kind(), id);
+                let origin = (layer.0, id);
+                let event = None;
+                let lies = None;
                 let one = Outgoing { sort, revision, layer, id, origin, event, lies };
                 let Some(mut content) = transfer.content(&one)? else { continue };
                 if let Content::Message { run: Some(run), event, .. } = &mut content
@@ -563,7 +577,8 @@ impl Content {
         match Sort::of(*place.first()?)? {
             Sort::Message => {
                 let (&flags, mut rest) = bytes.split_first()?;
-                let (why, subject) = (take_text(&mut rest)?, take_text(&mut rest)?);
+                let why = take_text(&mut rest)?;
+                let subject = take_text(&mut rest)?;
                 let run = Some(take_text(&mut rest)?).filter(|run| !run.is_empty());
                 let run = run.map(|run| Name::new(&run)).transpose().ok()?;
                 let dead = (flags & 1 != 0).then_some(why);
@@ -605,7 +620,8 @@ impl Outbox<'_> {
         let mut counts = self.counts()?;
         counts.last_id += 1;
         counts.dead += 1;
-        let (id, due) = (counts.last_id, self.view.now);
+        let id = counts.last_id;
+        let due = self.view.now;
         self.write_letter(id, subject, payload, of)?;
         let failure = Some(super::cut(why).to_owned()).filter(|why| !why.is_empty());
         let event = of.event.map(str::to_owned);

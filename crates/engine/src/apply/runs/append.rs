@@ -83,7 +83,8 @@ impl RunWriter<'_> {
     /// Appends an event.
     pub fn append(&mut self, event: &NewEvent, expected: Option<u64>) -> Result<Appended> {
         event.check()?;
-        let (run, key) = (Name::new(&event.run_id)?, event.key()?);
+        let run = Name::new(&event.run_id)?;
+        let key = event.key()?;
         let met = self.meet(&run)?;
         let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
         let place = self.place(&run, &head, &key);
@@ -100,9 +101,11 @@ impl RunWriter<'_> {
             None => event_id(self.view.now, run.as_str(), &key),
         };
         let (start, said) = self.overlay.stage(|out| event.encode(&id, &key, &now, out))?;
-        let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
+        let event_type = event.event_type.as_str();
+        let step = event.step_id.as_deref();
         let attempt = event.logical_attempt_id.as_deref();
-        let (told, beside) = (FeedEvents::All, message_bytes(event));
+        let told = FeedEvents::All;
+        let beside = message_bytes(event);
         let entering = EnteringEvent {
             run: &run,
             key: place,
@@ -202,8 +205,10 @@ impl RunWriter<'_> {
         head: Option<&RunHead>,
         events: &[CanonicalEvent],
     ) -> Result<()> {
-        let (mut keys, mut scratch) = (BTreeMap::new(), Vec::new());
-        let (now, last_seq) = (Instant::of_us(self.view.now), head.map_or(0, |head| head.last_seq));
+        let mut keys = BTreeMap::new();
+        let mut scratch = Vec::new();
+        let now = Instant::of_us(self.view.now);
+        let last_seq = head.map_or(0, |head| head.last_seq);
         for event in events {
             let place = head.map(|head| self.place(run, head, &event.idempotency_key));
             let there = head.zip(place).map(|(head, place)| self.first(run, head, &place));
@@ -232,9 +237,10 @@ impl RunWriter<'_> {
         let Some(head) = met.head else { return Err(deleted(run)) };
         let place = self.place(run, &head, &event.idempotency_key);
         if let Some(first) = self.first(run, &head, &place)? {
-            return match first.run_seq == event.run_seq {
-                true => Ok(false),
-                false => Err(elsewhere(run, event, first.run_seq)),
+            return if first.run_seq == event.run_seq {
+                Ok(false)
+            } else {
+                Err(elsewhere(run, event, first.run_seq))
             };
         }
         if event.run_seq <= head.last_seq {
@@ -242,7 +248,8 @@ impl RunWriter<'_> {
         }
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
-        let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
+        let event_type = event.event_type.as_str();
+        let step = event.step_id.as_deref();
         let attempt = event.logical_attempt_id.as_deref();
         let beside = 0;
         let entering =
@@ -262,7 +269,8 @@ impl RunWriter<'_> {
         }
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
-        let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
+        let event_type = event.event_type.as_str();
+        let step = event.step_id.as_deref();
         let attempt = event.logical_attempt_id.as_deref();
         let told = FeedEvents::All;
         let beside = 0;
@@ -345,8 +353,10 @@ impl RunWriter<'_> {
         head: &RunHead,
         (place, hash): &(Key, u64),
     ) -> Result<Option<CanonicalEvent>> {
-        let read = |_, mut payload: &[u8]| Ok(get_varint(&mut payload).unwrap_or_default());
-        let Some((seq, _)) = self.view.find(self.overlay, place, *hash, read)? else {
+        let Some((seq, _)) = self.view.find(self.overlay, place, *hash, |_, mut payload| {
+            Ok(get_varint(&mut payload).unwrap_or_default())
+        })?
+        else {
             return Ok(None);
         };
         let log =
@@ -370,7 +380,8 @@ impl RunWriter<'_> {
             return Err(error);
         }
         let said = &self.overlay.staged(0)[event.said.clone()];
-        let (seq, tip) = (head.last_seq + 1, tip(head.tip, said, event.step));
+        let seq = head.last_seq + 1;
+        let tip = tip(head.tip, said, event.step);
         let (key, hash) = self.view.key(EVENTS, &run_keys::at(run, head.generation, seq));
         self.overlay.write(key, hash, event.told.event(Payload::Staged(event.start)))?;
         let (place, hash) = event.key;

@@ -47,10 +47,7 @@ pub(super) fn bury(
         return Ok(());
     }
     let met = head::meet(view, overlay, run)?;
-    match met.is_deleted() {
-        true => Ok(()),
-        false => remove(overlay, met.seen),
-    }
+    if met.is_deleted() { Ok(()) } else { remove(overlay, met.seen) }
 }
 
 /// Schedules the deletion of the data of one generation of a run.

@@ -172,7 +172,8 @@ fn keep(
     // Storing is only an optimization. If it is not possible, readers fold from the previous snapshot.
     if bytes.len() > KEEP_LIMIT_BYTES {
         // The next attempt comes after as many events as this size would cost.
-        (head.kept_seq, head.kept_bytes) = (head.last_seq, bytes.len() as u64);
+        head.kept_seq = head.last_seq;
+        head.kept_bytes = bytes.len() as u64;
         return Ok(());
     }
     if overlay.check_room(2 * bytes.len()).is_err() {
@@ -181,7 +182,8 @@ fn keep(
     let place = run_keys::snapshot(run.as_str(), head.generation, head.last_seq);
     let (key, hash) = view.key(STATES, &place);
     overlay.write(key, hash, fresh(Payload::Bytes(&bytes)))?;
-    (head.kept_seq, head.kept_bytes) = (head.last_seq, bytes.len() as u64);
+    head.kept_seq = head.last_seq;
+    head.kept_bytes = bytes.len() as u64;
     Ok(())
 }
 
@@ -231,7 +233,8 @@ fn fold(
     let log = super::read::RunEvents { view, overlay, run, generation };
     log.each(after, upto, |seq, _, payload| {
         let event = peek_event(payload).ok_or_else(|| super::read::damaged(run.as_str(), seq))?;
-        let (step, attempt) = (event.step.as_deref(), event.attempt.as_deref());
+        let step = event.step.as_deref();
+        let attempt = event.attempt.as_deref();
         reduce_parts(snapshot, seq, &event.event_type, step, attempt);
         Ok(true)
     })

@@ -127,15 +127,19 @@ fn take(rest: &mut &[u8]) -> Option<RunHead> {
     if byte(rest)? != FORMAT {
         return None;
     }
-    let (generation, last_seq) = (get_varint(rest)?, get_varint(rest)?);
-    let (status, flags) = (RunStatus::of_number(byte(rest)?)?, byte(rest)?);
+    let generation = get_varint(rest)?;
+    let last_seq = get_varint(rest)?;
+    let status = RunStatus::of_number(byte(rest)?)?;
+    let flags = byte(rest)?;
     let created = get_varint(rest)?;
     let number = |rest: &mut &[u8]| {
         let (number, tail) = rest.split_first_chunk::<8>()?;
         *rest = tail;
         Some(u64::from_le_bytes(*number))
     };
-    let (tip, kept_seq, kept_bytes) = (number(rest)?, get_varint(rest)?, get_varint(rest)?);
+    let tip = number(rest)?;
+    let kept_seq = get_varint(rest)?;
+    let kept_bytes = get_varint(rest)?;
     let inconsistent = flags & INCONSISTENT != 0;
     let shown = if flags & SHOWN != 0 { get_varint(rest)? } else { 0 };
     let attempts = if flags & ATTEMPTS != 0 { number(rest)? } else { 0 };
@@ -221,8 +225,9 @@ pub(super) fn metadata(
     generation: u64,
 ) -> Result<Option<Value>> {
     let (key, hash) = view.key(keyspace::EVENTS, &run_keys::at(run.as_str(), generation, 0));
-    let read = |_, payload: &[u8]| mainstay_model::codec::decode(payload);
-    Ok(view.find(overlay, &key, hash, read)?.map(|(value, _)| value))
+    Ok(view
+        .find(overlay, &key, hash, |_, payload| mainstay_model::codec::decode(payload))?
+        .map(|(value, _)| value))
 }
 
 #[cfg(test)]
@@ -237,8 +242,12 @@ mod tests {
     }
 
     fn comes_back(mut head: RunHead) {
-        (head.last_seq, head.tip, head.kept_seq) = (300, u64::MAX, 256);
-        (head.status, head.inconsistent, head.kept_bytes) = (RunStatus::Failed, true, 1 << 40);
+        head.last_seq = 300;
+        head.tip = u64::MAX;
+        head.kept_seq = 256;
+        head.status = RunStatus::Failed;
+        head.inconsistent = true;
+        head.kept_bytes = 1 << 40;
         let mut bytes = Vec::new();
         head.encode(&mut bytes);
         assert_eq!(RunHead::decode(&bytes).unwrap(), head);

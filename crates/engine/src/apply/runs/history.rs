@@ -46,7 +46,8 @@ pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Re
 
 /// Returns the last event at that revision, by binary search.
 fn last(log: &RunEvents<'_>, head: &RunHead, then: Revision) -> Result<u64> {
-    let (mut low, mut high) = (0, head.last_seq);
+    let mut low = 0;
+    let mut high = head.last_seq;
     while low < high {
         let middle = high - (high - low) / 2;
         let revision = log.find(middle, |entry, _| Ok(entry.revision))?;
@@ -59,7 +60,8 @@ fn last(log: &RunEvents<'_>, head: &RunHead, then: Revision) -> Result<u64> {
 fn info(log: &RunEvents<'_>, head: &RunHead) -> Result<RunInfo> {
     let snapshot = fold::upto(log.view, log.overlay, log.run, head, head.last_seq)?;
     let entry = log.find(head.last_seq, |entry, _| Ok(entry))?;
-    let (status, inconsistent): (RunStatus, bool) = (snapshot.status, snapshot.is_inconsistent());
+    let status: RunStatus = snapshot.status;
+    let inconsistent: bool = snapshot.is_inconsistent();
     Ok(RunInfo {
         run_id: snapshot.run_id,
         status,

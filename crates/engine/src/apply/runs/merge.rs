@@ -79,8 +79,10 @@ pub(crate) fn merge(
     }
     let run = Name::new(&String::from_utf8_lossy(&triple.name))?;
     let layers = |branch| context.catalog.layers(branch, NEWEST);
-    let (from, into) = (layers(source), layers(target));
-    let (from, into) = (view(context, &from), view(context, &into));
+    let from = layers(source);
+    let into = layers(target);
+    let from = view(context, &from);
+    let into = view(context, &into);
     let head = |side: &DiffSide| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
         if staged_restore::find(&from, &WriteSet::default(), &run)?.is_some() {
@@ -103,8 +105,8 @@ pub(crate) fn merge(
         .map_or(Ok(0), |base| travel.common(&before, &base, &a, changed.as_ref()))?;
     // If the source made the run inconsistent by itself, its events are taken as they are, unless the target
     // has changed the run.
-    let is_judged = |b: &RunHead| !b.inconsistent && (triple.b_changed() || !a.inconsistent);
-    if let Some(b) = head(&triple.b)?.filter(is_judged)
+    if let Some(b) =
+        head(&triple.b)?.filter(|b| !b.inconsistent && (triple.b_changed() || !a.inconsistent))
         && !travel.can_follow(&a, &b, common)?
     {
         return Ok(RunMerge::refused(strategy));
@@ -146,7 +148,8 @@ impl EventTransfer<'_> {
         if base.last_seq == 0 || base.generation != a.generation {
             return Ok(0);
         }
-        let (then, now) = (at(before, base.generation)?, at(self.from, a.generation)?);
+        let then = at(before, base.generation)?;
+        let now = at(self.from, a.generation)?;
         let there = changed.map_or(Ok(then), |b| at(self.into, b.generation))?;
         let is_shared = then.is_some() && then == now && then == there;
         Ok(if is_shared { base.last_seq } else { 0 })
@@ -188,7 +191,8 @@ impl EventTransfer<'_> {
         after: u64,
         is_there: bool,
     ) -> Result<Vec<Event>> {
-        let (mut folds, mut with_messages) = (Folds::default(), Vec::new());
+        let mut folds = Folds::default();
+        let mut with_messages = Vec::new();
         // If the target lacks the run, all events are copied.
         let mut after = if is_there { after } else { 0 };
         if !is_there {
@@ -225,9 +229,11 @@ impl EventTransfer<'_> {
 
     /// Returns a batch of at least one event.
     fn events(&self, a: &RunHead, after: u64) -> Result<Vec<CanonicalEvent>> {
-        let (upto, mut bytes) = (a.last_seq.min(after + PAGE_EVENTS), 0);
+        let upto = a.last_seq.min(after + PAGE_EVENTS);
+        let mut bytes = 0;
         let nothing = WriteSet::default();
-        let (view, generation) = (self.from, a.generation);
+        let view = self.from;
+        let generation = a.generation;
         let log = RunEvents { view, overlay: &nothing, run: self.run, generation };
         let mut events = Vec::new();
         log.each(after, upto, |seq, entry, payload| {

@@ -62,8 +62,10 @@ pub(crate) fn run(
             Answer::Count(writer.restore(run, metadata.as_ref(), *created, events)?)
         }
         RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
-            let (metadata, created) = (metadata.as_ref(), *created);
-            let (begun, ends) = (*begun, *ends);
+            let metadata = metadata.as_ref();
+            let created = *created;
+            let begun = *begun;
+            let ends = *ends;
             let piece =
                 staged_restore::StagedEvents { run, metadata, created, events, begun, ends };
             Answer::Count(writer.restore_hidden(&piece)?)

@@ -63,7 +63,8 @@ impl RunEvents<'_> {
         upto: u64,
         mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let (run, mut expected) = (self.run.as_str(), after + 1);
+        let run = self.run.as_str();
+        let mut expected = after + 1;
         let prefix = run_keys::life(run, self.generation);
         let from = run_keys::at(run, self.generation, after);
         if let ([(branch, at)], true) = (&self.view.layers[..], self.overlay.is_empty()) {
@@ -92,7 +93,8 @@ impl RunEvents<'_> {
         wanted: RangeInclusive<u64>,
         mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let (run, from) = (self.run.as_str(), keyspace::key(EVENTS, branch, from));
+        let run = self.run.as_str();
+        let from = keyspace::key(EVENTS, branch, from);
         let last =
             keyspace::key(EVENTS, branch, &run_keys::at(run, self.generation, *wanted.end()));
         let rows = self.view.scan(Bound::Excluded(&from), Bound::Included(&last), at);
@@ -166,7 +168,9 @@ fn events_within(
     (limit, bytes): (usize, usize),
 ) -> Result<Vec<CanonicalEvent>> {
     let upto = after.saturating_add(limit as u64).min(head.last_seq);
-    let (mut events, mut scales, mut left) = (Vec::new(), Scales::default(), bytes);
+    let mut events = Vec::new();
+    let mut scales = Scales::default();
+    let mut left = bytes;
     let log = RunEvents { view, overlay, run, generation: head.generation };
     log.each(after.min(upto), upto, |seq, entry, payload| {
         let event = CanonicalEvent::decode(payload, run.as_str(), seq, entry.stamp)?;
@@ -267,8 +271,11 @@ pub(crate) fn seq_of(
     let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
     let place = run_keys::key(run.as_str(), head.generation, key);
     let (key, hash) = view.key(EVENT_KEYS, &place);
-    let read = |_, mut payload: &[u8]| Ok(get_varint(&mut payload).unwrap_or_default());
-    Ok(view.find(overlay, &key, hash, read)?.map(|(seq, _)| seq))
+    Ok(view
+        .find(overlay, &key, hash, |_, mut payload| {
+            Ok(get_varint(&mut payload).unwrap_or_default())
+        })?
+        .map(|(seq, _)| seq))
 }
 
 /// Returns the revision that wrote an event, or that made it visible if its run was restored.
@@ -299,7 +306,8 @@ pub(crate) fn alerts(
     let prefix = run_keys::life(run.as_str(), head.generation);
     let from = run_keys::at(run.as_str(), head.generation, after);
     let mut walk = view.walk(overlay, ALERTS, &prefix, Some(&from));
-    let (mut alerts, mut scales) = (Vec::new(), Scales::default());
+    let mut alerts = Vec::new();
+    let mut scales = Scales::default();
     while let Some(step) = walk.next()?.filter(|_| alerts.len() < limit) {
         let Some(run_seq) = run_keys::seq(&step.name()[prefix.len()..]) else { continue };
         let message = String::from_utf8_lossy(step.payload()).into_owned();
@@ -339,8 +347,10 @@ pub(crate) fn list(
     limit: usize,
 ) -> Result<RunPage> {
     check_page(limit)?;
-    let (prefix, after) = (filter.prefix.as_bytes(), after.map(str::as_bytes));
-    let (mut walk, mut page) = (view.walk(overlay, RUNS, prefix, after), RunPage::default());
+    let prefix = filter.prefix.as_bytes();
+    let after = after.map(str::as_bytes);
+    let mut walk = view.walk(overlay, RUNS, prefix, after);
+    let mut page = RunPage::default();
     while let Some(step) = walk.next()? {
         if !step.head.is_live(view.now) {
             continue;

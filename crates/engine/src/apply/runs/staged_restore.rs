@@ -68,7 +68,8 @@ impl RunWriter<'_> {
             // A concurrent append fails with `RunNotFound` and does not create the run.
             remove_quietly(self.overlay, name.seen)?;
         }
-        let (met, created) = (meet(self.view, self.overlay, run)?, piece.created);
+        let met = meet(self.view, self.overlay, run)?;
+        let created = piece.created;
         let created = created.unwrap_or(self.view.now);
         self.make(run, met, created, piece.metadata, FeedEvents::Nothing)
     }

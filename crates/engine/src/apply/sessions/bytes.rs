@@ -83,8 +83,9 @@ fn decode_standing(payload: &[u8]) -> Option<StoredSession> {
             }
             let [opened, epoch, nonce, lease_ms, mark, last_sent, acked, pending_bytes, count] =
                 numbers;
-            let one = |_| Some((take_text(rest)?, take_text(rest)?));
-            let capabilities = (0..count).map(one).collect::<Option<_>>()?;
+            let capabilities = (0..count)
+                .map(|_| Some((take_text(rest)?, take_text(rest)?)))
+                .collect::<Option<_>>()?;
             let profile = Profile {
                 opened,
                 epoch,
@@ -104,7 +105,8 @@ fn decode_standing(payload: &[u8]) -> Option<StoredSession> {
         }
         GONE => {
             let expired = codec::get_varint(rest)? != 0;
-            let (next_request, last_letter) = (codec::get_varint(rest)?, codec::get_varint(rest)?);
+            let next_request = codec::get_varint(rest)?;
+            let last_letter = codec::get_varint(rest)?;
             let former = Former { next_request, last_letter };
             let is_sound = last_letter <= NUMBER_LIMIT;
             (rest.is_empty() && is_sound).then_some(StoredSession::Gone { expired, former })

@@ -63,7 +63,8 @@ impl SessionContext<'_> {
         epoch: Stamp,
     ) -> Result<Answer> {
         let mut profile = self.heard(overlay, session, epoch)?;
-        let (first, last) = (profile.acked + 1, upto.min(profile.last_sent));
+        let first = profile.acked + 1;
+        let last = upto.min(profile.last_sent);
         if last < first {
             return Ok(Answer::Count(0));
         }
@@ -106,7 +107,8 @@ impl SessionContext<'_> {
         limit: usize,
     ) -> Result<Answer> {
         let old = self.sent_before(sent_before, limit);
-        let (mut requests, mut bytes) = (Vec::new(), 0);
+        let mut requests = Vec::new();
+        let mut bytes = 0;
         for (session, number) in old {
             // Not under the lock, because the payload may have to be read from a file.
             let payload = self.letter(overlay, &session, number)?.ok_or_else(damaged)?;

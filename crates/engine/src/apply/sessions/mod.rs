@@ -167,9 +167,12 @@ impl SessionContext<'_> {
         overlay: &WriteSet,
         session: &Name,
     ) -> Result<Option<(EntryHeader, StoredSession)>> {
-        let read = |head: EntryHeader, payload: &[u8]| match head.is_live(self.now) {
-            true => Ok((head, Some(StoredSession::decode(payload)?))),
-            false => Ok((head, None)),
+        let read = |head: EntryHeader, payload: &[u8]| {
+            if head.is_live(self.now) {
+                Ok((head, Some(StoredSession::decode(payload)?)))
+            } else {
+                Ok((head, None))
+            }
         };
         let found = self.find(overlay, &session_key(session), read)?;
         Ok(found.and_then(|(head, standing)| Some((head, standing?))))
@@ -270,7 +273,8 @@ impl SessionContext<'_> {
             None => (false, false),
         };
         if let Some(hold) = hold.filter(|_| takes) {
-            (profile.epoch, profile.nonce) = (self.now, hold.nonce);
+            profile.epoch = self.now;
+            profile.nonce = hold.nonce;
             self.write_profile(overlay, session, profile.clone())?;
         }
         let info = self.info(session, &profile);
@@ -335,11 +339,16 @@ impl SessionContext<'_> {
     }
 
     fn list(&self, overlay: &WriteSet, after: Option<&str>, limit: usize) -> Result<Answer> {
-        let live =
-            |(name, row): (&Name, &LiveSession)| (row.expires > self.now).then(|| name.clone());
-        let names: Vec<Name> =
-            self.table.lock().after(after).filter_map(live).take(limit + 1).collect();
-        let (mut page, mut bytes) = (SessionPage::default(), 0);
+        let names: Vec<Name> = self
+            .table
+            .lock()
+            .after(after)
+            .filter(|(_, row)| row.expires > self.now)
+            .map(|(name, _)| name.clone())
+            .take(limit + 1)
+            .collect();
+        let mut page = SessionPage::default();
+        let mut bytes = 0;
         for name in &names {
             let Some(profile) = self.live(overlay, name)? else { continue };
             if page.sessions.len() == limit || bytes > LIST_LIMIT_BYTES {
@@ -414,10 +423,7 @@ fn answer(answer: SessionAnswer) -> Answer {
 
 /// Refuses a request of another epoch of the session.
 fn check_epoch(session: &Name, profile: &Profile, epoch: Stamp) -> Result<()> {
-    match epoch == 0 || epoch == profile.epoch {
-        true => Ok(()),
-        false => Err(taken(session)),
-    }
+    if epoch == 0 || epoch == profile.epoch { Ok(()) } else { Err(taken(session)) }
 }
 
 /// Returns the error for a client that lost the session to another one. For that client the session is over.

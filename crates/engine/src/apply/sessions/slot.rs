@@ -106,7 +106,10 @@ mod tests {
         encode(300, responses.clone().into_iter(), &mut bytes).unwrap();
         let expected = [0xac, 2, 12, 2, 7, 7, 14, 2, 0xac, 2, 0, 9, 1, 0xd9, 0x24, 1, 7];
         assert_eq!(bytes, expected);
-        let (flags, counter, writes, expires) = (0, 1, 1, None);
+        let flags = 0;
+        let counter = 1;
+        let writes = 1;
+        let expires = None;
         let head = EntryHeader { flags, revision: 1_000, stamp: 5_000, counter, writes, expires };
         let read = |bytes| {
             split(&head, bytes).and_then(|(mark, all)| Ok((mark, all.collect::<Result<Vec<_>>>()?)))

@@ -123,8 +123,9 @@ impl Executor {
                 .map(|place| place.slot)
         };
         let SessionRequest { session, request_id, .. } = request;
-        let read = |slot| repeated(&self.state.index, session, *request_id, slot, NEWEST);
-        let told = slot.map(read).transpose()?;
+        let told = slot
+            .map(|slot| repeated(&self.state.index, session, *request_id, slot, NEWEST))
+            .transpose()?;
         told.flatten().ok_or_else(damaged)
     }
 
@@ -193,11 +194,15 @@ impl Executor {
         let key = part_key(session, Part::Slot(slot));
         let hash = index.current.hash(&key);
         let newest = Response { request_id: *request_id, revision: self.next, stamp, bytes };
-        let (start, ()) = overlay.stage(|out| match shared {
-            false => slot::encode(mark, once(Ok(newest)), out),
-            true => {
-                let add = |entry: &[u8]| encode_beside(newest, mark, entry, out);
-                index.entry(hash, &key, NEWEST, false, add)?.unwrap_or_else(|| Err(damaged()))
+        let (start, ()) = overlay.stage(|out| {
+            if shared {
+                index
+                    .entry(hash, &key, NEWEST, false, |entry| {
+                        encode_beside(newest, mark, entry, out)
+                    })?
+                    .unwrap_or_else(|| Err(damaged()))
+            } else {
+                slot::encode(mark, once(Ok(newest)), out)
             }
         })?;
         overlay.make_room(start, (drop.len() + 1) * key.len());
@@ -218,8 +223,12 @@ pub(crate) fn repeated(
     at: Revision,
 ) -> Result<Option<Executed>> {
     let key = part_key(session, Part::Slot(slot));
-    let read = |entry: &[u8]| told(entry, request_id).transpose();
-    index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?.flatten().transpose()
+    index
+        .entry(index.current.hash(&key), &key, at, at != NEWEST, |entry| {
+            told(entry, request_id).transpose()
+        })?
+        .flatten()
+        .transpose()
 }
 
 fn told(entry: &[u8], request_id: u64) -> Result<Option<Executed>> {

@@ -32,7 +32,8 @@ pub(super) fn is_calling() -> bool {
 
 /// Gives out answers. Sleeping waiters are woken first, so that none waits for a callback to end.
 pub(super) fn answer(answers: impl Iterator<Item = (Completion, Result<Receipt>)>) {
-    let (mut sleepers, mut calls) = (Sleepers::default(), VecDeque::new());
+    let mut sleepers = Sleepers::default();
+    let mut calls = VecDeque::new();
     for (completion, result) in answers {
         match completion {
             Completion::Waiter(waiter) => sleepers.settle(waiter, result),

@@ -49,9 +49,10 @@ impl SubmitQueue {
     /// Takes up to `limit` transactions for one round.
     fn take(&mut self, limit: usize) -> VecDeque<Pending> {
         let mut taken = std::mem::take(&mut self.spare);
-        match self.waiting.len() <= limit {
-            true => std::mem::swap(&mut self.waiting, &mut taken),
-            false => taken.extend(self.waiting.drain(..limit)),
+        if self.waiting.len() <= limit {
+            std::mem::swap(&mut self.waiting, &mut taken)
+        } else {
+            taken.extend(self.waiting.drain(..limit))
         }
         taken
     }
@@ -143,7 +144,9 @@ struct ExecutedRound {
 impl ExecutedRound {
     fn begin(exec: &mut Executor) -> ExecutedRound {
         let now = exec.now();
-        let (done, spent, failed) = (SmallVec::new(), VecDeque::new(), Vec::new());
+        let done = SmallVec::new();
+        let spent = VecDeque::new();
+        let failed = Vec::new();
         ExecutedRound { now, sync: false, soon: false, done, spent, failed }
     }
 

@@ -65,7 +65,8 @@ impl Group {
         }
         self.parts.clear();
         self.waiting.clear();
-        (self.sync, self.soon) = (false, false);
+        self.sync = false;
+        self.soon = false;
     }
 }
 
@@ -84,7 +85,9 @@ pub(super) struct LogStage {
 
 impl LogStage {
     pub fn new(writer: LogWriter, written: Revision, stamp: Stamp, chain: Chain) -> LogStage {
-        let (unsynced, soon_since_us, closed) = (false, None, false);
+        let unsynced = false;
+        let soon_since_us = None;
+        let closed = false;
         LogStage { writer, written, stamp, chain, unsynced, soon_since_us, closed }
     }
 
@@ -94,7 +97,9 @@ impl LogStage {
             let mut chain = self.chain;
             let bytes = chain.seal(&mut group.frames, frame, *end, synced);
             self.writer.write(bytes, frame.first(), frame.last(), chain.crc())?;
-            (self.written, self.stamp, self.chain) = (frame.last(), frame.stamp(), chain);
+            self.written = frame.last();
+            self.stamp = frame.stamp();
+            self.chain = chain;
             self.unsynced = true;
         }
         Ok(())
@@ -318,9 +323,10 @@ impl Sequencer {
         }
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
-        let mut later = match fault_points::is(InjectedFault::UndoForgetsLater) {
-            true => Group::default(),
-            false => self.take_forming(),
+        let mut later = if fault_points::is(InjectedFault::UndoForgetsLater) {
+            Group::default()
+        } else {
+            self.take_forming()
         };
         failed.append(&mut later.waiting);
         // `undo` reads the catalog again. If that fails, the cause is more than a full disk.
@@ -334,10 +340,14 @@ impl Sequencer {
         }
         let written = if undone { log.written } else { 0 };
         let kept = self.keep_written(log, undone, group.sync || later.sync);
-        let outcome = |told: Executed| match told.revision <= written {
-            true => kept.clone().map_err(|error| unknown(&error)).and(told.answer),
-            false if known => Err(error.clone()),
-            false => Err(unknown(error)),
+        let outcome = |told: Executed| {
+            if told.revision <= written {
+                kept.clone().map_err(|error| unknown(&error)).and(told.answer)
+            } else if known {
+                Err(error.clone())
+            } else {
+                Err(unknown(error))
+            }
         };
         let answers = failed.into_iter().map(|(completion, told)| (completion, outcome(told)));
         group.failed.extend(answers);
@@ -403,12 +413,13 @@ impl Sequencer {
         if !log.unsynced {
             return Ok(());
         }
-        let why = match self.is_read_only() {
-            true => String::new(),
-            false => match self.sync_log(log).inspect_err(|_| self.set_read_only()) {
+        let why = if self.is_read_only() {
+            String::new()
+        } else {
+            match self.sync_log(log).inspect_err(|_| self.set_read_only()) {
                 Ok(()) => return Ok(()),
                 Err(error) => format!(" ({})", error.message()),
-            },
+            }
         };
         let message = format!(
             "it is closed, but a sync of the log failed{why}: what was not synced may be gone after a power cut"

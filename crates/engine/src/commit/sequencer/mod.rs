@@ -217,9 +217,10 @@ impl Sequencer {
     /// Submits a transaction and waits for its answer. Does the work itself if no other thread does it.
     pub fn execute(&self, transaction: impl Into<PreparedTransaction>) -> Result<Receipt> {
         let submitted = transaction.into();
-        match session_reads::is_session_read(&submitted.transaction) {
-            true => self.wait_to_read_sessions(submitted.transaction),
-            false => self.wait_on(QueuedWork::Run(submitted)),
+        if session_reads::is_session_read(&submitted.transaction) {
+            self.wait_to_read_sessions(submitted.transaction)
+        } else {
+            self.wait_on(QueuedWork::Run(submitted))
         }
     }
 
@@ -238,19 +239,21 @@ impl Sequencer {
         // threads: the flush calls it at a lower priority than writers.
         let hands_on = !matches!(work, QueuedWork::Sync) || !self.background;
         self.enter(work, Completion::Waiter(waiter.clone()));
-        match hands_on {
-            true => self.run_log_stage_unless(waiter),
-            false => self.wake_log(),
+        if hands_on {
+            self.run_log_stage_unless(waiter)
+        } else {
+            self.wake_log()
         }
         waiter.wait()
     }
 
     /// Does the log's work for a waiter that has no answer yet.
     fn run_log_stage_unless(&self, waiter: &Waiter) {
-        match waiter.is_done() {
+        if waiter.is_done() {
             // The transaction failed, but its round may have executed transactions of other callers.
-            true => self.wake_log(),
-            false => self.run_log_stage(),
+            self.wake_log()
+        } else {
+            self.run_log_stage()
         }
     }
 
@@ -453,8 +456,10 @@ impl Sequencer {
 
     /// Returns why a write would be refused now; `None` while writes are accepted.
     pub fn write_refusal(&self) -> Option<Error> {
-        let log_full = || self.log_full_error.lock().clone();
-        self.check_sound().err().or_else(|| self.stuck()).or_else(log_full)
+        self.check_sound()
+            .err()
+            .or_else(|| self.stuck())
+            .or_else(|| self.log_full_error.lock().clone())
     }
 
     /// Returns whether the log's last write found the disk full.

@@ -72,8 +72,8 @@ impl Sequencer {
             Durability::Interval | Durability::Memory => self.published(),
         };
         // A group that was being written when the sync failed may have been published since.
-        let is_true = |there: &Arc<SessionSnapshot>| there.revision == last();
-        if let Some(there) = self.remembered.lock().clone().filter(is_true) {
+        if let Some(there) = self.remembered.lock().clone().filter(|there| there.revision == last())
+        {
             return Ok(there);
         }
         // Not under the lock of `remembered`: `with_exec` may run callbacks, which may read sessions,

@@ -92,7 +92,8 @@ impl Keyed {
         let core = match &self.place {
             Backend::Local(core) => core,
             Backend::Remote(link) => {
-                let (branch, space) = (self.branch.to_string(), self.space.clone());
+                let branch = self.branch.to_string();
+                let space = self.space.clone();
                 let since = since.cloned();
                 return wait(link.ask(AdminRequest::StateSince { branch, space, since }));
             }
@@ -178,7 +179,8 @@ impl Keyed {
         };
         let life = state_keys::life(self.space.as_str(), declared.generation);
         let prefix = keyspace::key(KEYED, snapshot.branch, &life);
-        let (mut changes, mut bytes) = (StateChanges::new(), 0);
+        let mut changes = StateChanges::new();
+        let mut bytes = 0;
         loop {
             let frame = match reader.next(snapshot.revision) {
                 Err(error) if error.kind() == ErrorKind::HistoryTrimmed => {

@@ -22,7 +22,8 @@ pub(crate) fn mend_blocks(bytes: &mut [u8], mut at: usize) {
 fn mend_block(bytes: &mut [u8], at: usize) -> Option<usize> {
     let room = bytes.len().checked_sub(at + HEAD_BYTES)?;
     let length = u32::from_le_bytes(*bytes.get(at + 1..)?.first_chunk()?) as usize;
-    let (length, body) = (length.min(room), at + HEAD_BYTES);
+    let length = length.min(room);
+    let body = at + HEAD_BYTES;
     bytes[at + 1..at + 5].copy_from_slice(&(length as u32).to_le_bytes());
     if let (END, Some(hash)) = (bytes[at], length.checked_sub(HASH_BYTES)) {
         let right = blake3::hash(&bytes[..at]);

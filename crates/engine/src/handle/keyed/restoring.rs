@@ -133,7 +133,9 @@ impl Pieces<'_> {
     }
 
     fn put(&mut self, block: EntryBlock, ends: bool) -> Result<()> {
-        let (space, info, begun) = (self.keyed.space.clone(), self.head.space, self.begun);
+        let space = self.keyed.space.clone();
+        let info = self.head.space;
+        let begun = self.begun;
         let command = StateCommand::Restore { space, info, block, begun, ends };
         // The fsync of the last piece also makes all earlier pieces durable.
         let durability = if ends { self.keyed.durability } else { Some(Durability::Memory) };

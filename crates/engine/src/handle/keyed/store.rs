@@ -120,9 +120,10 @@ impl KeyedAt {
         let mut writer = SnapshotWriter::new(out, &SnapshotHead::some(info))?;
         self.each(|place, payload| {
             let entry = EntryRef::from_parts(place, Some(payload), versions)?;
-            match entry.key().is_some_and(|key| keys.contains(key)) {
-                true => writer.push(place, Some(payload)),
-                false => Ok(()),
+            if entry.key().is_some_and(|key| keys.contains(key)) {
+                writer.push(place, Some(payload))
+            } else {
+                Ok(())
             }
         })?;
         Ok(writer.finish()?.0)

@@ -84,7 +84,8 @@ impl RecordStore for Records {
 
     fn expire<'a>(&'a self, key: &'a str, ttl: Ttl) -> Answering<'a, bool> {
         Box::pin(async move {
-            let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+            let key = Name::new(key)?;
+            let only = ExpireOnly::Always;
             self.run_soon(RecordCommand::Expire { key, ttl, only }).await?.into_did()
         })
     }
@@ -160,7 +161,8 @@ impl RecordStore for Records {
 
     fn add_index<'a>(&'a self, prefix: &'a str, fields: &'a [Field]) -> Answering<'a, u32> {
         Box::pin(async move {
-            let (prefix, fields) = (prefix.to_owned(), fields.to_vec());
+            let prefix = prefix.to_owned();
+            let fields = fields.to_vec();
             match self.run_soon(IndexCommand::Add { prefix, fields }).await? {
                 Answer::Count(id) => u32::try_from(id).map_err(|_| Answer::mismatch()),
                 _ => Err(Answer::mismatch()),
@@ -186,7 +188,8 @@ impl RecordStore for Records {
 /// ended.
 pub(crate) async fn close_beside(core: &Arc<Engine>) -> Result<()> {
     let slot = Arc::new(Oneshot::default());
-    let (closing, told) = (core.clone(), slot.clone());
+    let closing = core.clone();
+    let told = slot.clone();
     let name = "mainstay-close".to_owned();
     let spawned = std::thread::Builder::new().name(name).spawn(move || told.put(closing.close()));
     match spawned {

@@ -46,7 +46,8 @@ impl Runs {
         metadata: Option<Value>,
         created: Option<Stamp>,
     ) -> Result<Restoring> {
-        let (runs, run) = (self.clone(), Name::new(run)?);
+        let runs = self.clone();
+        let run = Name::new(run)?;
         Ok(Restoring { runs, run, metadata, created, begun: None, replaces: None })
     }
 }
@@ -70,11 +71,15 @@ impl Restoring {
 
     /// Writes one piece; `ends` marks the last one. A rejected piece has written nothing.
     pub(super) fn piece(&mut self, events: Vec<CanonicalEvent>, ends: bool) -> Result<u64> {
-        let (run, created, begun) = (self.run.clone(), self.created, self.begun);
+        let run = self.run.clone();
+        let created = self.created;
+        let begun = self.begun;
         let metadata = self.metadata.clone().filter(|_| begun.is_none());
         let mut transaction = Transaction::on(&self.runs.branch);
         if let Some(since) = self.replaces.filter(|_| begun.is_none()) {
-            let (contract, name, expires) = (Contract::Runs, run.clone(), None);
+            let contract = Contract::Runs;
+            let name = run.clone();
+            let expires = None;
             let unchanged = Guard::Unchanged { contract, name, since, expires };
             transaction =
                 transaction.guard(unchanged).step(RunCommand::Delete { run: run.clone() });

@@ -46,7 +46,8 @@ impl Runs {
         }
         let restoring = self.restoring(run, info.metadata, Some(info.created))?;
         let mut restoring = restoring.replacing(before.revision());
-        let (mut after, mut size) = (0, PageSize::upto(PAGE_DEFAULT));
+        let mut after = 0;
+        let mut size = PageSize::upto(PAGE_DEFAULT);
         while after < seq {
             let left = usize::try_from(seq - after).unwrap_or(usize::MAX);
             // A page that fits into an answer may be too large for a transaction. Then the page size
@@ -66,7 +67,8 @@ impl Runs {
 }
 
 fn check(info: &RunInfo, seq: u64) -> Result<()> {
-    let (run, last_seq) = (&info.run_id, info.last_event_seq);
+    let run = &info.run_id;
+    let last_seq = info.last_event_seq;
     if (1..=last_seq).contains(&seq) {
         return Ok(());
     }

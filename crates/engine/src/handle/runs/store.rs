@@ -45,10 +45,13 @@ impl Runs {
     /// Waits for an event on a separate thread: an embedded tail has no async wake-up.
     async fn wait_beside(&self, run: &Name, after_seq: u64, wait: Duration) -> Result<bool> {
         let slot = Arc::new(Oneshot::default());
-        let (mut tail, told) = (self.tail(run.as_str(), after_seq)?, slot.clone());
+        let mut tail = self.tail(run.as_str(), after_seq)?;
+        let told = slot.clone();
         let name = "mainstay-tail".to_owned();
-        let waiting = move || told.put(tail.next(1, wait).map(|events| !events.is_empty()));
-        match std::thread::Builder::new().name(name).spawn(waiting) {
+        match std::thread::Builder::new()
+            .name(name)
+            .spawn(move || told.put(tail.next(1, wait).map(|events| !events.is_empty())))
+        {
             Ok(_) => slot.answer().await,
             // If no thread can be spawned, block this one.
             Err(_) => Ok(!self.tail(run.as_str(), after_seq)?.next(1, wait)?.is_empty()),
@@ -171,8 +174,10 @@ impl RunStore for Runs {
         Box::pin(async move {
             let mut transaction = Transaction::on(&self.branch);
             for part in events.chunk_by(|one, next| one.run_id == next.run_id) {
-                let (run, events) = (Name::new(&part[0].run_id)?, part.to_vec());
-                let (metadata, created) = (None, part.first().map(CanonicalEvent::stored_us));
+                let run = Name::new(&part[0].run_id)?;
+                let events = part.to_vec();
+                let metadata = None;
+                let created = part.first().map(CanonicalEvent::stored_us);
                 let command = RunCommand::Restore { run, metadata, created, events };
                 transaction = transaction.step(command);
             }
@@ -185,7 +190,8 @@ impl RunStore for Runs {
 
     fn wait_for<'a>(&'a self, run: &'a str, after_seq: u64, wait_ms: u64) -> Answering<'a, bool> {
         Box::pin(async move {
-            let (run, wait) = (Name::new(run)?, Duration::from_millis(wait_ms));
+            let run = Name::new(run)?;
+            let wait = Duration::from_millis(wait_ms);
             match &self.place {
                 Backend::Local(_) => self.wait_beside(&run, after_seq, wait).await,
                 Backend::Remote(link) => {

@@ -93,9 +93,10 @@ impl File for SmallFile {
         self.0.allocate(len)
     }
     fn truncate(&self, len: u64) -> io::Result<()> {
-        match self.1.truncate_fails.load(Ordering::Relaxed) {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => self.0.truncate(len),
+        if self.1.truncate_fails.load(Ordering::Relaxed) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.0.truncate(len)
         }
     }
     fn len(&self) -> io::Result<u64> {

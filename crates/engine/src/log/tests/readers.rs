@@ -72,7 +72,8 @@ fn readers_follow_the_writer_on_other_threads() {
     let log = bench.log.clone();
     std::thread::scope(|scope| {
         for after in [0, 1, 2] {
-            let (log, published) = (&log, &published);
+            let log = &log;
+            let published = &published;
             scope.spawn(move || {
                 // Pairs with the `Release` of the writer: published frames are written.
                 while published.load(Ordering::Acquire) < after {
@@ -119,7 +120,8 @@ fn a_slow_reader_under_trimming_lags_and_never_sees_damage() {
     let log = bench.log.clone();
     let mut reader = log.reader(0).unwrap();
     std::thread::scope(|scope| {
-        let (log, done) = (&log, &done);
+        let log = &log;
+        let done = &done;
         scope.spawn(move || {
             let mut last = 0;
             loop {

@@ -77,7 +77,8 @@ proptest! {
 fn rounds_share_a_frame_and_several_frames_a_buffer() {
     let bench = Bench::new();
     let mut writer = bench.writer;
-    let (mut chain, mut out) = (Chain::new(0, &ID), Vec::new());
+    let mut chain = Chain::new(0, &ID);
+    let mut out = Vec::new();
     let round = |stamps: &[u64]| {
         let mut payload = FramePayload::default();
         for stamp in stamps {

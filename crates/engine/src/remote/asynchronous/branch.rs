@@ -87,7 +87,8 @@ impl AsyncDatabase {
     /// A fork takes constant time, regardless of the number of keys. Fails with `BranchExists` if the name
     /// is taken.
     pub async fn fork(&self, name: &str, from: &str, at: At) -> Result<Revision> {
-        let (name, from) = (Name::new(name)?, Name::new(from)?);
+        let name = Name::new(name)?;
+        let from = Name::new(from)?;
         let at = self.point(at).await?;
         self.run_branch(BranchCommand::Fork { name, from, at }).await?.into_revision()
     }
@@ -100,7 +101,8 @@ impl AsyncDatabase {
 
     /// Renames a branch.
     pub async fn rename_branch(&self, name: &str, to: &str) -> Result<()> {
-        let (name, to) = (Name::new(name)?, Name::new(to)?);
+        let name = Name::new(name)?;
+        let to = Name::new(to)?;
         self.run_branch(BranchCommand::Rename { name, to }).await.map(|_| ())
     }
 
@@ -110,14 +112,16 @@ impl AsyncDatabase {
     /// Under `Strict`, a conflict changes nothing: the merge fails with `MergeConflict`, and the error
     /// lists the keys.
     pub async fn merge(&self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
-        let (from, into) = (Name::new(from)?, Name::new(into)?);
+        let from = Name::new(from)?;
+        let into = Name::new(into)?;
         self.run_branch(BranchCommand::Merge { from, into, strategy }).await?.into_revision()
     }
 
     /// Creates a tag that pins a revision of a branch, and returns that revision. Fails with `TagExists` if
     /// the name is taken.
     pub async fn tag(&self, name: &str, branch: &str, at: At) -> Result<Revision> {
-        let (name, branch) = (Name::new(name)?, Name::new(branch)?);
+        let name = Name::new(name)?;
+        let branch = Name::new(branch)?;
         let at = self.point(at).await?;
         self.run_branch(BranchCommand::Tag { name, branch, at }).await?.into_revision()
     }

@@ -66,7 +66,8 @@ impl AsyncCells {
 
     /// Writes the cell only if it is absent. Returns its counter in both cases.
     pub async fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
-        let (name, value) = (Name::new(name)?, value.into());
+        let name = Name::new(name)?;
+        let value = value.into();
         self.run(CellCommand::Init { name, value }).await?.into_counter()
     }
 
@@ -77,7 +78,8 @@ impl AsyncCells {
 
     /// Writes a cell with a time to live. Returns the new counter.
     pub async fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
-        let (name, value) = (Name::new(name)?, value.into());
+        let name = Name::new(name)?;
+        let value = value.into();
         self.run(CellCommand::Set { name, value, ttl }).await?.into_counter()
     }
 
@@ -89,7 +91,8 @@ impl AsyncCells {
         expected: Option<u64>,
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
-        let (name, value) = (Name::new(name)?, value.into());
+        let name = Name::new(name)?;
+        let value = value.into();
         self.run(CellCommand::Cas { name, expected, value }).await?.into_maybe_counter()
     }
 
@@ -100,13 +103,15 @@ impl AsyncCells {
 
     /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
     pub async fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
-        let (name, counter) = (Name::new(name)?, Some(counter));
+        let name = Name::new(name)?;
+        let counter = Some(counter);
         self.run(CellCommand::Delete { name, counter }).await?.into_did()
     }
 
     /// Adds `by` to a number. Returns the sum and the new counter. Fails with `NotANumber` or `Overflow`.
     pub async fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
-        let (name, by) = (Name::new(name)?, by.into());
+        let name = Name::new(name)?;
+        let by = by.into();
         self.run(CellCommand::Incr { name, by }).await?.into_number()
     }
 

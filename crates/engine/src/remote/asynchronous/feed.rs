@@ -71,7 +71,9 @@ impl AsyncFeed {
 
     /// Fetches the next page of changes. Returns whether the log has more changes after it.
     async fn fetch(&mut self, wait: Duration) -> Result<bool> {
-        let (after, filter, wait_ms) = (self.after, self.filter.clone(), millis(wait));
+        let after = self.after;
+        let filter = self.filter.clone();
+        let wait_ms = millis(wait);
         let follow = FeedRequest { after, filter, limit: PAGE, wait_ms };
         let bytes = request("WIRE.FEED", &wire::encode(&follow)?);
         let mut left = ATTEMPTS;
@@ -83,7 +85,8 @@ impl AsyncFeed {
             }
         };
         let page: FeedReply = decode(RetrySafety::Errand, answer)?;
-        (self.after, self.ready) = (page.position, page.events.into());
+        self.after = page.position;
+        self.ready = page.events.into();
         Ok(page.more)
     }
 

@@ -160,7 +160,8 @@ impl AsyncKeyed {
     /// Sealing runs in several transactions. After a crash the frontier may have risen only in part;
     /// sealing again continues from there.
     pub async fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
-        let (frontier, mut all) = (frontier.into(), 0);
+        let frontier = frontier.into();
+        let mut all = 0;
         loop {
             let (settled, done) =
                 self.run(Ask(&self.space).seal(frontier)).await?.into_state()?.into_sealed()?;

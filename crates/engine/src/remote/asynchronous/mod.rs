@@ -116,6 +116,7 @@ impl AsyncDatabase {
         self.link.revision().await
     }
 
+    /// The newest revision that the server has on stable storage.
     pub async fn durable_revision(&self) -> Result<Revision> {
         self.link.ask(AdminRequest::DurableRevision).await
     }

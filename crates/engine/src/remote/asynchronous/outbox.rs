@@ -72,7 +72,8 @@ impl AsyncOutbox {
         backoff: Duration,
         tries: u32,
     ) -> Result<Failed> {
-        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        let message = message.to_owned();
+        let backoff_ms = ms(backoff);
         let fail = OutboxCommand::fail(id, message, backoff_ms, tries, Some(token));
         self.link.run(&self.branch, fail.into()).await?.into_outbox()?.into_failed()
     }
@@ -92,7 +93,8 @@ impl AsyncOutbox {
         backoff: Duration,
         tries: u32,
     ) -> Result<Failed> {
-        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        let message = message.to_owned();
+        let backoff_ms = ms(backoff);
         let fail = OutboxCommand::Fail { id, message, backoff_ms, tries };
         self.link.run(&self.branch, fail.into()).await?.into_outbox()?.into_failed()
     }

@@ -128,7 +128,8 @@ impl AsyncRecords {
 
     /// Changes a record's time to live. Returns whether the record exists.
     pub async fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
-        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        let key = Name::new(key)?;
+        let only = ExpireOnly::Always;
         self.run(RecordCommand::Expire { key, ttl, only }).await?.into_did()
     }
 
@@ -230,13 +231,15 @@ fn get(key: &Name, wanted: Option<&[Field]>) -> ReadOp {
 }
 
 fn scan(prefix: &str, filters: &[Where], after: Option<&str>, limit: usize) -> ReadOp {
-    let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+    let prefix = prefix.to_owned();
+    let filters = filters.to_vec();
     let after = after.map(str::to_owned);
     ReadOp::Records(RecordCommand::Scan { prefix, filters, after, limit })
 }
 
 fn count(prefix: &str, filters: &[Where]) -> ReadOp {
-    let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+    let prefix = prefix.to_owned();
+    let filters = filters.to_vec();
     ReadOp::Records(RecordCommand::Count { prefix, filters })
 }
 

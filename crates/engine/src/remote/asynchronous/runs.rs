@@ -76,7 +76,8 @@ impl AsyncRuns {
         metadata: impl Into<Value>,
         events: Vec<NewEvent>,
     ) -> Result<Vec<Appended>> {
-        let (run, metadata) = (Name::new(run)?, metadata.into());
+        let run = Name::new(run)?;
+        let metadata = metadata.into();
         self.write(RunCommand::Bootstrap { run, metadata, events })
             .await?
             .into_run()?
@@ -111,13 +112,15 @@ impl AsyncRuns {
         seq: u64,
         state: Value,
     ) -> Result<bool> {
-        let (run, reducer) = (Name::new(run)?, reducer.to_owned());
+        let run = Name::new(run)?;
+        let reducer = reducer.to_owned();
         self.write(RunCommand::Keep { run, reducer, version, seq, state }).await?.into_did()
     }
 
     /// Returns the last stored state of a reducer, or `None` if none was stored for this reducer version.
     pub async fn kept(&self, run: &str, reducer: &str, version: u64) -> Result<Option<KeptState>> {
-        let (run, reducer) = (Name::new(run)?, reducer.to_owned());
+        let run = Name::new(run)?;
+        let reducer = reducer.to_owned();
         match self.read(RunCommand::Kept { run, reducer, version, upto: None }).await? {
             RunAnswer::Kept(kept) => Ok(kept),
             _ => Err(Answer::mismatch()),
@@ -149,7 +152,8 @@ impl AsyncRuns {
         limit: usize,
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
-        let (branch, run) = (self.branch.to_string(), run.clone());
+        let branch = self.branch.to_string();
+        let run = run.clone();
         let question = AdminRequest::Tail { branch, run, after, limit, wait_ms: ms(timeout) };
         self.link.ask::<RunAnswer>(question).await?.into_events()
     }
@@ -197,7 +201,8 @@ impl AsyncRuns {
     /// at this revision continues after the event, or after the last event of the same transaction.
     /// [`Database::fork_at_event`](crate::Database::fork_at_event) can continue after any event.
     pub async fn revision_of(&self, run: &str, seq: u64) -> Result<Option<Revision>> {
-        let (branch, run) = (self.branch.to_string(), Name::new(run)?);
+        let branch = self.branch.to_string();
+        let run = Name::new(run)?;
         self.link.ask(AdminRequest::RevisionOf { branch, run, seq }).await
     }
 

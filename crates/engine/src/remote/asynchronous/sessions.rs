@@ -43,7 +43,8 @@ impl AsyncSessions {
     /// Sends a message to the client of a session. Returns its number, or `None` if no such session exists.
     /// A message can also be part of any transaction: [`SessionCommand::Send`].
     pub async fn send(&self, session: &str, payload: impl Into<Vec<u8>>) -> Result<Option<u64>> {
-        let (session, payload) = (Name::new(session)?, payload.into());
+        let session = Name::new(session)?;
+        let payload = payload.into();
         self.run(SessionCommand::Send { session, payload }).await?.into_session()?.into_sent()
     }
 

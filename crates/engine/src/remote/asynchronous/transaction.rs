@@ -67,13 +67,15 @@ impl AsyncInteractive {
 
     /// Lists cell names in byte order, including this transaction's writes.
     pub async fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
         self.run(CellCommand::List { prefix, after, limit }).await?.into_names()
     }
 
     /// Writes the cell only if it is absent. Returns its counter in both cases.
     pub async fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
-        let (name, value) = (Name::new(name)?, value.into());
+        let name = Name::new(name)?;
+        let value = value.into();
         self.run(CellCommand::Init { name, value }).await?.into_counter()
     }
 
@@ -84,7 +86,8 @@ impl AsyncInteractive {
 
     /// Writes a cell with a time to live. Returns the provisional counter.
     pub async fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
-        let (name, value) = (Name::new(name)?, value.into());
+        let name = Name::new(name)?;
+        let value = value.into();
         self.run(CellCommand::Set { name, value, ttl }).await?.into_counter()
     }
 
@@ -96,7 +99,8 @@ impl AsyncInteractive {
         expected: Option<u64>,
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
-        let (name, value) = (Name::new(name)?, value.into());
+        let name = Name::new(name)?;
+        let value = value.into();
         self.run(CellCommand::Cas { name, expected, value }).await?.into_maybe_counter()
     }
 
@@ -107,13 +111,15 @@ impl AsyncInteractive {
 
     /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
     pub async fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
-        let (name, counter) = (Name::new(name)?, Some(counter));
+        let name = Name::new(name)?;
+        let counter = Some(counter);
         self.run(CellCommand::Delete { name, counter }).await?.into_did()
     }
 
     /// Adds `by` to a number. Returns the sum and the provisional counter.
     pub async fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
-        let (name, by) = (Name::new(name)?, by.into());
+        let name = Name::new(name)?;
+        let by = by.into();
         self.run(CellCommand::Incr { name, by }).await?.into_number()
     }
 
@@ -142,7 +148,8 @@ impl AsyncInteractive {
 
     /// Changes a record's time to live. Returns whether the record exists.
     pub async fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
-        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        let key = Name::new(key)?;
+        let only = ExpireOnly::Always;
         self.run(RecordCommand::Expire { key, ttl, only }).await?.into_did()
     }
 
@@ -154,7 +161,8 @@ impl AsyncInteractive {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RecordPage> {
-        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let prefix = prefix.to_owned();
+        let filters = filters.to_vec();
         let after = after.map(str::to_owned);
         self.run(RecordCommand::Scan { prefix, filters, after, limit }).await?.into_records()
     }
@@ -162,7 +170,8 @@ impl AsyncInteractive {
     /// Counts the records whose keys begin with `prefix` and that pass all filters, including this
     /// transaction's writes.
     pub async fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
-        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let prefix = prefix.to_owned();
+        let filters = filters.to_vec();
         self.run(RecordCommand::Count { prefix, filters }).await?.into_count()
     }
 

@@ -17,8 +17,8 @@ pub(super) fn run(
     socket: &TcpStream,
     timeout: Duration,
 ) -> io::Result<ClientConnection> {
-    let refused = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-    let mut connection = ClientConnection::new(config, name).map_err(refused)?;
+    let mut connection = ClientConnection::new(config, name)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let mut socket = DeadlineSocket::new(socket, timeout);
     while connection.is_handshaking() {
         connection.complete_io(&mut socket)?;

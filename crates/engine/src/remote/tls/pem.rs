@@ -57,18 +57,18 @@ pub(super) fn machine_authorities(what_to_do: &str) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     // Certificates of an unsupported kind are skipped.
     roots.add_parsable_certificates(machine_certificates());
-    match roots.is_empty() {
-        true => {
-            let message = format!("this machine names no authorities to believe: {what_to_do}");
-            Err(Error::new(Code::InvalidOption, message))
-        }
-        false => Ok(roots),
+    if roots.is_empty() {
+        let message = format!("this machine names no authorities to believe: {what_to_do}");
+        Err(Error::new(Code::InvalidOption, message))
+    } else {
+        Ok(roots)
     }
 }
 
 /// The error for a certificate and a key that do not match.
 pub fn apart(certificate: &Path, key: &Path, why: &dyn fmt::Display) -> Error {
-    let (certificate, key) = (certificate.display(), key.display());
+    let certificate = certificate.display();
+    let key = key.display();
     let message = format!("{certificate} and {key} cannot be used together for TLS: {why}");
     Error::new(Code::InvalidOption, message)
 }

@@ -22,7 +22,8 @@ pub(super) fn split(
     made: TlsSetup,
 ) -> io::Result<Stream> {
     let sealing = Arc::new(Mutex::new(connection));
-    let (written, end) = (socket.try_clone()?, socket.try_clone()?);
+    let written = socket.try_clone()?;
+    let end = socket.try_clone()?;
     let writer = TlsWriter { sealing: sealing.clone(), socket: written, sealed: Vec::new() };
     let reader = TlsReader {
         sealing,
@@ -33,8 +34,11 @@ pub(super) fn split(
         unheard: Some(made),
     };
     // An error means that the socket is already closed, which is the goal.
-    let hang_up = move || drop(end.shutdown(Shutdown::Both));
-    Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), hang_up: Box::new(hang_up) })
+    Ok(Stream {
+        reader: Box::new(reader),
+        writer: Box::new(writer),
+        hang_up: Box::new(move || drop(end.shutdown(Shutdown::Both))),
+    })
 }
 
 struct TlsReader {
@@ -96,9 +100,12 @@ impl Read for TlsReader {
         if let (Some(made), Ok(0) | Err(_)) = (self.unheard.take(), &read) {
             made.forget();
         }
-        read.map_err(|error| match super::is_about_tls(&error) {
-            true => io::Error::other(refused(&self.address, &error, &ADVICE)),
-            false => error,
+        read.map_err(|error| {
+            if super::is_about_tls(&error) {
+                io::Error::other(refused(&self.address, &error, &ADVICE))
+            } else {
+                error
+            }
         })
     }
 }

@@ -9,7 +9,8 @@ pub(super) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// Converts a range to bounds that tables and maps accept; `None` if no key can lie in it.
 pub(super) fn normalise<'a>(from: Bound<&'a [u8]>, to: Bound<&'a [u8]>) -> Option<Bounds<'a>> {
-    let (from, to) = (lower(from), upper(to));
+    let from = lower(from);
+    let to = upper(to);
     let empty = match (from, to) {
         (Bound::Included(from), Bound::Included(to)) => from > to,
         (

@@ -113,7 +113,8 @@ fn read_block(file: &mut impl Read) -> io::Result<Option<u64>> {
 
 fn checksum(path: &Path) -> io::Result<u128> {
     let mut file = File::open(path)?;
-    let (mut hasher, mut buffer) = (Xxh3::new(), vec![0; 256 * 1024]);
+    let mut hasher = Xxh3::new();
+    let mut buffer = vec![0; 256 * 1024];
     loop {
         match file.read(&mut buffer) {
             Ok(0) => return Ok(hasher.digest128()),

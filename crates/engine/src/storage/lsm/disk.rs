@@ -176,15 +176,13 @@ impl DiskStore {
 
     /// See [`Store::check_room`](super::Store::check_room).
     pub fn check_room(&self) -> Result<()> {
-        match self.l0_runs() < MOST_RUNS {
-            true => Ok(()),
-            false => Err(self.too_many_runs()),
-        }
+        if self.l0_runs() < MOST_RUNS { Ok(()) } else { Err(self.too_many_runs()) }
     }
 
     #[cold]
     fn too_many_runs(&self) -> Error {
-        let (runs, directory) = (self.l0_runs(), self.dir.display());
+        let runs = self.l0_runs();
+        let directory = self.dir.display();
         let (code, why) = match &*self.failed.lock() {
             Some((_, error)) => (error.code(), format!("it fails: {error}")),
             None => (Code::QueueFull, "it has not come yet".to_owned()),
@@ -227,8 +225,9 @@ impl DiskStore {
         if self.tree.table_count() == 0 {
             return Ok(0);
         }
-        let major = || self.tree.major_compact(self.table_bytes, WATERMARK);
-        Ok(self.compact_with(floor, major)?.unwrap_or(0))
+        Ok(self
+            .compact_with(floor, || self.tree.major_compact(self.table_bytes, WATERMARK))?
+            .unwrap_or(0))
     }
 
     /// Returns whether tables were added or moved since a compaction last found nothing to do.
@@ -359,7 +358,8 @@ impl DiskStore {
     ) -> Result<Option<u64>> {
         // Pairs with the `Release` stores of a failed `register_tables` or compaction.
         if self.astray.load(Ordering::Acquire) {
-            let (_no_ingest, _idle) = (self.ingesting.lock(), self.compacting.lock());
+            let _no_ingest = self.ingesting.lock();
+            let _idle = self.compacting.lock();
             self.come_back()?;
         }
         let _one = self.compacting.lock();
@@ -369,7 +369,8 @@ impl DiskStore {
         // `compaction_due`.
         self.due.store(false, Ordering::Release);
         let version = self.tree.current_version();
-        let (before, known) = (version.id(), version.iter_tables().map(Table::id).collect());
+        let before = version.id();
+        let known = version.iter_tables().map(Table::id).collect();
         drop(version);
         let ran = run();
         self.list_tables();

@@ -125,7 +125,9 @@ impl MemoryStore {
         let mut versions = self.shared.versions.write();
         let floor = floor.min(self.shared.lowest_open());
         let mut sieve = RetentionRule::new(floor, Some(self.purge.clone()));
-        let (mut last, mut dropped, mut emptied) = (None, 0, Vec::new());
+        let mut last = None;
+        let mut dropped = 0;
+        let mut emptied = Vec::new();
         for (key, history) in versions.keys.range_mut((from, Bound::Unbounded)).take(CHUNK_KEYS) {
             dropped += sift(&mut sieve, key, history);
             if history.is_empty() {

@@ -37,7 +37,8 @@ pub(super) fn config(
     factory: RetentionFilterFactory,
 ) -> Config {
     // The tree numbers its own states with these counters. Revisions never mix with them.
-    let (states, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
+    let states = SequenceNumberCounter::default();
+    let visible = SequenceNumberCounter::default();
     Config::new(dir, states, visible)
         .use_cache(options.block_cache.clone())
         .use_descriptor_table(options.descriptors.clone())

@@ -52,7 +52,8 @@ pub(super) fn check_chain(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Vec<BackupReport>, Option<Base>)> {
     let mut watch = ReadProgress::over(files, "checking", progress);
-    let (mut reports, mut full) = (Vec::new(), None);
+    let mut reports = Vec::new();
+    let mut full = None;
     let mut end: Option<ChainEnd> = None;
     for path in files {
         let next = match end {
@@ -155,10 +156,7 @@ impl ChainEnd {
         if head.last < self.revision {
             return Err(self.out_of_order(path, head.last));
         }
-        match head.since == self.revision {
-            true => self.check_stamp(path, head.since_stamp),
-            false => Ok(()),
-        }
+        if head.since == self.revision { self.check_stamp(path, head.since_stamp) } else { Ok(()) }
     }
 
     /// Checks that the histories match: where files overlap, the revision at this end is in the next
@@ -177,9 +175,10 @@ impl ChainEnd {
     }
 
     fn check_stamp(&self, path: &Path, stamp: Option<Stamp>) -> Result<()> {
-        match stamp.is_none() || self.stamp.is_none() || stamp == self.stamp {
-            true => Ok(()),
-            false => Err(self.other_copy(path)),
+        if stamp.is_none() || self.stamp.is_none() || stamp == self.stamp {
+            Ok(())
+        } else {
+            Err(self.other_copy(path))
         }
     }
 

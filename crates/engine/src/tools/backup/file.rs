@@ -225,7 +225,8 @@ fn not_full(path: &Path) -> Error {
 /// Returns the kind and body of the next block.
 fn block(file: &mut ChecksummedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
     let at = file.position();
-    let (mut length, mut expected) = ([0; 4], [0; 4]);
+    let mut length = [0; 4];
+    let mut expected = [0; 4];
     file.take(&mut length)?;
     file.take(&mut expected)?;
     let bytes = u32::from_le_bytes(length);
@@ -235,9 +236,10 @@ fn block(file: &mut ChecksummedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
     let mut block = vec![0; bytes as usize];
     file.take(&mut block)?;
     *chain = checksum(*chain, &length, &block);
-    match chain.to_le_bytes() == expected {
-        true => Ok(block),
-        false => Err(file.damaged_at(at, "a block does not match its checksum")),
+    if chain.to_le_bytes() == expected {
+        Ok(block)
+    } else {
+        Err(file.damaged_at(at, "a block does not match its checksum"))
     }
 }
 

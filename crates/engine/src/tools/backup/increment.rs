@@ -68,9 +68,10 @@ impl IncrementHeader {
             return Err(file.damaged_at(0, "its head does not match its checksum"));
         }
         let head = IncrementHeader::decode(&bytes);
-        match head.is_sound() {
-            true => Ok(head),
-            false => Err(file.damaged_at(28, "its revisions are ones that cannot be")),
+        if head.is_sound() {
+            Ok(head)
+        } else {
+            Err(file.damaged_at(28, "its revisions are ones that cannot be"))
         }
     }
 

@@ -56,8 +56,8 @@ impl IncrementWriter {
         let frame = reader.next(last)?;
         let first = frame.as_ref().map_or(last + 1, OwnedFrame::first_revision);
         let since_stamp = core.index().stamp_of(since)?.filter(|stamp| *stamp > 0);
-        let (database, chain) =
-            (crate::log::DatabaseId(core.index().database()), reader.chain_before());
+        let database = crate::log::DatabaseId(core.index().database());
+        let chain = reader.chain_before();
         let head = IncrementHeader { database, since, last, since_stamp, first, chain };
         let file = file(&head)?;
         let contents = IncrementContents { head, stamp: since_stamp, versions: 0, bytes: 0 };
@@ -70,7 +70,8 @@ impl IncrementWriter {
         while let Some(frame) = self.frame.take() {
             self.put(&frame)?;
             reached = frame.last_revision();
-            let (done, total) = (reached - since, Some(last - since));
+            let done = reached - since;
+            let total = Some(last - since);
             progress(Progress { phase: "writing", done, total });
             self.frame = self.reader.next(last)?;
         }

@@ -10,9 +10,10 @@ const HASH_BYTES: usize = 32;
 /// Recomputes the checksums of a backup of either kind, as far as the bytes look like one.
 pub(crate) fn mend(bytes: &mut [u8]) {
     let end = bytes.len().saturating_sub(HASH_BYTES);
-    match bytes.starts_with(increment::MAGIC) {
-        true => mend_increment(&mut bytes[..end]),
-        false => mend_full(&mut bytes[..end]),
+    if bytes.starts_with(increment::MAGIC) {
+        mend_increment(&mut bytes[..end])
+    } else {
+        mend_full(&mut bytes[..end])
     };
     mend_hash(bytes);
 }
@@ -50,6 +51,8 @@ fn mend_increment(bytes: &mut [u8]) -> Option<()> {
     let mut at = 68;
     loop {
         let (size, crc, behind) = mend_frame(bytes.get_mut(at..)?, &id, chain, next)?;
-        (at, chain, next) = (at + size, crc, behind);
+        at += size;
+        chain = crc;
+        next = behind;
     }
 }

@@ -21,8 +21,12 @@ impl<'a> ReadProgress<'a> {
         tell: &'a mut dyn FnMut(Progress),
     ) -> ReadProgress<'a> {
         // A missing file is reported when it is read.
-        let bytes = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
-        ReadProgress { phase, before: 0, total: files.iter().map(bytes).sum(), tell: Some(tell) }
+        ReadProgress {
+            phase,
+            before: 0,
+            total: files.iter().map(|path| path.metadata().map_or(0, |data| data.len())).sum(),
+            tell: Some(tell),
+        }
     }
 
     /// Tracks nothing.

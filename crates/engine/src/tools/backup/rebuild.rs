@@ -97,7 +97,8 @@ struct RestoredLog {
 impl RestoredLog {
     fn begin(directory: &Path, base: &ChainEnd) -> Result<RestoredLog> {
         let files = Arc::new(DiskFiles::new(directory));
-        let (id, first) = (base.database, base.revision + 1);
+        let id = base.database;
+        let first = base.revision + 1;
         let (_, writer) = Log::create(files, id, first, LogOptions::default())?;
         Ok(RestoredLog { writer, chain: Chain::new(0, &id), reached: base.revision })
     }
@@ -114,9 +115,10 @@ impl RestoredLog {
             payload.transaction(transaction.stamp, transaction.request, effects.len());
             effects.for_each(|(key, entry)| payload.effect(key, entry));
         }
-        match frame.last_revision() > self.reached {
-            true => self.write(&payload, frame.last_revision()),
-            false => Ok(()),
+        if frame.last_revision() > self.reached {
+            self.write(&payload, frame.last_revision())
+        } else {
+            Ok(())
         }
     }
 
@@ -124,7 +126,8 @@ impl RestoredLog {
     /// becomes a database. So recovery can distinguish damage in the middle of this log from a torn
     /// tail.
     fn write(&mut self, payload: &FramePayload, last: Revision) -> Result<()> {
-        let (first, mut out) = (self.reached + 1, Vec::new());
+        let first = self.reached + 1;
+        let mut out = Vec::new();
         let mut growing = FrameBuffer::begin(&mut out, first);
         growing.append(&mut out, payload);
         let end = out.len();
@@ -154,7 +157,8 @@ mod tests {
     #[test]
     fn only_what_is_new_in_a_frame_is_written() {
         let id = DatabaseId([7; 16]);
-        let (mut out, mut payload) = (Vec::new(), FramePayload::default());
+        let mut out = Vec::new();
+        let mut payload = FramePayload::default();
         for revision in 1..=5 {
             payload.transaction(1000 + revision, b"", 1);
             payload.effect(b"key", &[revision as u8]);

@@ -165,8 +165,9 @@ impl Base {
         fs::create_dir(next).map_err(|error| io_error("make", next, &error))?;
         let labels = self.contents.mark.classes.iter().map(|class| class.0.as_str());
         let classes = RetentionClasses::from_labels(labels);
-        let open = |class| Store::open(&next.join(classes.directory(class)), options, false);
-        let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
+        let stores = (0..classes.all().len())
+            .map(|class| Store::open(&next.join(classes.directory(class)), options, false))
+            .collect::<Result<Vec<_>>>()?;
         let mut pour = BulkLoader::new(&stores, &classes);
         let read = file::read(&self.path, watch, &mut |key, entry| pour.version(key, entry))?;
         pour.finish()?;

@@ -101,11 +101,13 @@ pub(super) fn add_faults(
         diagnosis.findings.push(format!("{more} more faults like these are not listed."));
     }
     diagnosis.verdict = Verdict::Disagrees;
-    let (cure, advice) = match can_rebuild(log, index) {
-        true => (Cure::CutLogAndRebuild, REBUILD),
-        false => (Cure::Nothing, NO_REBUILD),
+    let (cure, advice) = if can_rebuild(log, index) {
+        (Cure::CutLogAndRebuild, REBUILD)
+    } else {
+        (Cure::Nothing, NO_REBUILD)
     };
-    (diagnosis.cure, diagnosis.advice) = (cure, advice.to_owned());
+    diagnosis.cure = cure;
+    diagnosis.advice = advice.to_owned();
 }
 
 /// Adds evidence in the log of concurrent writers. One opening creates its segments one after the
@@ -255,15 +257,16 @@ fn how_to_restore(log: &LogReport, has_lost_its_end: bool) -> String {
         "Restore a backup: the log {begins}, so the index cannot be rebuilt from it without \
          losing what the log no longer holds."
     );
-    match has_lost_its_end {
-        false => format!(
-            "{why} Opened with `Options::base`, a backup that was taken with `Database::backup` and that the \
-             log goes on from loses nothing."
-        ),
-        true => format!(
+    if has_lost_its_end {
+        format!(
             "{why} With the directory `index` moved away, a backup that the log goes on from, opened with \
              `Options::base`, gives everything but what is gone."
-        ),
+        )
+    } else {
+        format!(
+            "{why} Opened with `Options::base`, a backup that was taken with `Database::backup` and that the \
+             log goes on from loses nothing."
+        )
     }
 }
 
@@ -272,9 +275,10 @@ fn how_to_restore(log: &LogReport, has_lost_its_end: bool) -> String {
 fn with_bad_table(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     let Diagnosis { verdict, cure, .. } = without_index(log, why, marked);
     let gone = gone_end(log, marked);
-    let finding = match gone.is_some() {
-        true => format!("Reads of a damaged table of the index fail: {why}."),
-        false => format!("The database may open, but reads of a damaged table fail: {why}."),
+    let finding = if gone.is_some() {
+        format!("Reads of a damaged table of the index fail: {why}.")
+    } else {
+        format!("The database may open, but reads of a damaged table fail: {why}.")
     };
     let mut diagnosis = match verdict {
         Verdict::Beyond if gone.is_some() => Diagnosis::beyond(finding, &how_to_restore(log, true)),

@@ -74,7 +74,10 @@ impl Faults {
     }
 
     fn fault(&self, what: String, advice: &'static str) -> Fault {
-        let (run, space, session, at) = (None, None, None, None);
+        let run = None;
+        let space = None;
+        let session = None;
+        let at = None;
         Fault { branch: self.branch.clone(), run, space, session, at, what, advice }
     }
 

@@ -49,11 +49,9 @@ fn link(store: &Path, shadow: &Path) -> io::Result<()> {
     fs::create_dir(shadow)?;
     for entry in fs::read_dir(fs::canonicalize(store)?)? {
         let entry = entry?;
-        let (from, to) = (entry.path(), shadow.join(entry.file_name()));
-        match from.is_dir() {
-            true => link_files(&from, &to)?,
-            false => fs::copy(&from, &to).map(drop)?,
-        }
+        let from = entry.path();
+        let to = shadow.join(entry.file_name());
+        if from.is_dir() { link_files(&from, &to)? } else { fs::copy(&from, &to).map(drop)? }
     }
     Ok(())
 }

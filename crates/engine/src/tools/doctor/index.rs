@@ -84,9 +84,10 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     };
     let Some(mark) = mark else {
         let stores = unnamed(directory)?;
-        let state = match stores.iter().any(|store| store.tables > 0) {
-            true => IndexState::Damaged("the index is missing its MARK file".to_owned()),
-            false => IndexState::Absent,
+        let state = if stores.iter().any(|store| store.tables > 0) {
+            IndexState::Damaged("the index is missing its MARK file".to_owned())
+        } else {
+            IndexState::Absent
         };
         return Ok(report(state, stores));
     };
@@ -117,7 +118,8 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
 }
 
 fn reach(directory: &Path, mark: &FlushMark, classes: &RetentionClasses) -> Result<Revision> {
-    let (shadow, options) = (HardlinkedStore::new()?, plain_store_options());
+    let shadow = HardlinkedStore::new()?;
+    let options = plain_store_options();
     let open = |class: usize| {
         let name = classes.directory(class);
         Store::open_copy(&shadow.link(&directory.join(&name), &name)?, &options)
@@ -142,7 +144,8 @@ fn named(
     let store = |(class, (_, floor)): (usize, &(String, Revision))| {
         let name = classes.directory(class);
         let mut report = measure(&directory.join(&name), name)?;
-        (report.prefix, report.floor) = (classes.all()[class].prefix.clone(), Some(*floor));
+        report.prefix = classes.all()[class].prefix.clone();
+        report.floor = Some(*floor);
         let directory = directory.join(&report.name);
         report.problem = damage(lsm::check_list(&directory))?;
         if report.problem.is_none() {
@@ -180,12 +183,14 @@ fn unnamed(directory: &Path) -> Result<Vec<StoreReport>> {
 fn measure(directory: &Path, name: String) -> Result<StoreReport> {
     let tables = entries(&directory.join("tables"))?;
     let files = entries(directory)?.into_iter().chain(tables.iter().cloned());
-    let size = |(_, path): (String, PathBuf)| path.metadata().map_or(0, |found| found.len());
     Ok(StoreReport {
         name,
         prefix: String::new(),
         floor: None,
-        bytes: files.filter(|(_, path)| path.is_file()).map(size).sum(),
+        bytes: files
+            .filter(|(_, path)| path.is_file())
+            .map(|(_, path)| path.metadata().map_or(0, |found| found.len()))
+            .sum(),
         tables: tables.len() as u64,
         problem: None,
         bad_table: None,

@@ -15,11 +15,10 @@ impl fmt::Display for Report {
         }
         write_log(f, &self.log)?;
         write_index(f, &self.index)?;
-        let rebuild = match self.can_rebuild() {
-            true => "the index can be rebuilt from the log",
-            false => {
-                "the index cannot be rebuilt from the log alone: keep backups (`Database::backup`)"
-            }
+        let rebuild = if self.can_rebuild() {
+            "the index can be rebuilt from the log"
+        } else {
+            "the index cannot be rebuilt from the log alone: keep backups (`Database::backup`)"
         };
         writeln!(f, "           {rebuild}")?;
         write_runs(f, &self.runs)?;
@@ -41,7 +40,8 @@ fn write_log(f: &mut fmt::Formatter<'_>, log: &LogReport) -> fmt::Result {
             Some(last) => format!("{} to {last}", segment.first_revision),
             None => "no revisions".to_owned(),
         };
-        let (frames, used) = (segment.frames, bytes(segment.bytes));
+        let frames = segment.frames;
+        let used = bytes(segment.bytes);
         writeln!(f, "           {}  {revisions}, {frames} frames, {used} used", segment.file)?;
     }
     log.unchecked.iter().try_for_each(|name| writeln!(f, "           {name}  not checked"))?;

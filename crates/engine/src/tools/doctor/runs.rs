@@ -168,9 +168,11 @@ fn check(index: &Index, upto: Revision) -> Result<RunsReport> {
     checks::state_orphans::check_left(index, &catalog, upto, &mut faults)?;
     faults.branch = MAIN.to_owned();
     let seen = checks::sessions::check(index, &mut faults)?;
-    (report.sessions, report.responses, report.letters) =
-        (seen.sessions, seen.responses, seen.letters);
-    (report.faults, report.all_faults) = (faults.told, faults.all);
+    report.sessions = seen.sessions;
+    report.responses = seen.responses;
+    report.letters = seen.letters;
+    report.faults = faults.told;
+    report.all_faults = faults.all;
     Ok(report)
 }
 

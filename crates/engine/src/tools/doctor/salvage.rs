@@ -87,11 +87,12 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
 /// must not take it back. A mark implies that the stores that it describes are durable.
 fn keep_mark(directory: &Path) -> Result<()> {
     let index = directory.join("index");
-    match index.is_dir() {
-        true => fault_points::unless(InjectedFault::NoSyncOfSalvagedMark, || {
+    if index.is_dir() {
+        fault_points::unless(InjectedFault::NoSyncOfSalvagedMark, || {
             database_file::keep_names(&index)
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

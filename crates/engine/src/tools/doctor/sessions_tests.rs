@@ -43,9 +43,11 @@ fn part(session: &str, part: Part) -> Vec<u8> {
 
 /// Returns a slot with an empty response for each of these requests.
 fn slot_of(requests: impl Iterator<Item = u64>) -> Vec<u8> {
-    let (answers, revision) = (SmallVec::new(), 1);
+    let answers = SmallVec::new();
+    let revision = 1;
     let receipt = Receipt { revision, stamp: 1, held: true, repeated: false, answers };
-    let (mut bytes, mut out) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
+    let mut out = Vec::new();
     response::encode(&Ok(receipt), &mut bytes).unwrap();
     let response =
         |request_id| Ok(slot::Response { request_id, revision, stamp: 1, bytes: &bytes });

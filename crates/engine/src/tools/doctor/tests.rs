@@ -340,8 +340,8 @@ impl CorruptDatabase {
         let index = self.db.here("a test").unwrap().index();
         let from = keyspace::key(OUTBOX, MAIN_ID, b"q");
         let end = keyspace::after_prefix(&from).unwrap();
-        let (from, to) =
-            (std::ops::Bound::Included(&from[..]), std::ops::Bound::Excluded(&end[..]));
+        let from = std::ops::Bound::Included(&from[..]);
+        let to = std::ops::Bound::Excluded(&end[..]);
         let rows = index.scan(from, to, crate::storage::index::NEWEST);
         rows.map(|row| row.unwrap().key()[keyspace::PREFIX_BYTES..].to_vec()).collect()
     }

@@ -47,7 +47,9 @@ impl<'a> Import<'a> {
         let id = own.ok_or_else(|| deleted_meanwhile(&name))?.id;
         let source = String::new();
         let report = ImportReport { source, versions: 0, spaces: 0, tags: 0, revision: 0 };
-        let (under_way, group, tags) = (VecDeque::new(), None, Vec::new());
+        let under_way = VecDeque::new();
+        let group = None;
+        let tags = Vec::new();
         Ok(Import { core, name, id, under_way, group, reached: begun.revision, tags, report })
     }
 
@@ -124,10 +126,7 @@ impl<'a> Import<'a> {
             let prepared = self.core.prepare(transaction);
             self.under_way.push_back(self.core.sequencer.submit(prepared));
         }
-        match self.under_way.len() >= UNDER_WAY {
-            true => self.wait_for_one(),
-            false => Ok(()),
-        }
+        if self.under_way.len() >= UNDER_WAY { self.wait_for_one() } else { Ok(()) }
     }
 
     fn wait_for_one(&mut self) -> Result<()> {

@@ -28,8 +28,10 @@ pub(super) fn each(
     snapshot: &Snapshot,
     mut visit: impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let (nothing, view) = (WriteSet::default(), snapshot.view());
-    let (mut walk, mut spaces) = (view.walk(&nothing, SPACES, b"", None), 0);
+    let nothing = WriteSet::default();
+    let view = snapshot.view();
+    let mut walk = view.walk(&nothing, SPACES, b"", None);
+    let mut spaces = 0;
     while let Some(step) = walk.next()? {
         if step.head.is_deleted() {
             continue;
@@ -79,7 +81,8 @@ fn each_entry(
     shown: &Declaration,
     visit: &mut impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let (nothing, view) = (WriteSet::default(), snapshot.view());
+    let nothing = WriteSet::default();
+    let view = snapshot.view();
     let space = String::from_utf8_lossy(name);
     let life = state_keys::life(&space, shown.generation);
     let kind = shown.info.options.versions.map_or(0, |kind| kind.bytes() as u8);
@@ -110,7 +113,9 @@ pub(super) fn space_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
     let (&shows, declared) = version.split_first()?;
     let info = Declaration::decode(declared).ok()?.info;
     info.options.check().ok()?;
-    let (block, hidden, shows) = (EntryBlock::default(), false, shows == 1);
+    let block = EntryBlock::default();
+    let hidden = false;
+    let shows = shows == 1;
     Some(StateCommand::Replay { space, info, block, hidden, shows })
 }
 
@@ -124,7 +129,8 @@ pub(super) fn entry_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
         bytes => Some(VersionKind::of_bytes(usize::from(bytes))?),
     };
     let (head, payload) = entry::parse(entry).ok()?;
-    let (hidden, payload) = (flags & HIDDEN != 0, (!head.is_deleted()).then_some(payload));
+    let hidden = flags & HIDDEN != 0;
+    let payload = (!head.is_deleted()).then_some(payload);
     EntryRef::from_parts(place, payload, versions).ok()?;
     if hidden && payload.is_none() {
         return None;

@@ -81,7 +81,8 @@ pub(super) fn check_file(
             _ => return Err(records.damaged("a record of an unknown kind")),
         }
         if contents.versions.is_multiple_of(1024) {
-            let (done, total) = (records.file.position(), Some(records.file.total()));
+            let done = records.file.position();
+            let total = Some(records.file.total());
             progress(Progress { phase: "checking", done, total });
         }
     }

@@ -32,8 +32,9 @@ pub(super) fn is_version(kind: u8) -> bool {
 }
 
 pub(super) fn index(declared: &IndexDef) -> Result<Vec<u8>> {
-    let field = |field: &Field| Value::Bytes(field.as_bytes().to_vec());
-    let fields = Value::Array(declared.fields.iter().map(field).collect());
+    let fields = Value::Array(
+        declared.fields.iter().map(|field| Value::Bytes(field.as_bytes().to_vec())).collect(),
+    );
     let index = Value::Object(BTreeMap::from([
         ("fields".to_owned(), fields),
         ("prefix".to_owned(), Value::from(declared.prefix.as_str())),
@@ -47,8 +48,10 @@ pub(super) fn index(declared: &IndexDef) -> Result<Vec<u8>> {
 pub(super) fn index_of(body: &[u8]) -> Option<IndexCommand> {
     let Ok(Value::Object(index)) = codec::decode(body) else { return None };
     let Value::Array(fields) = index.get("fields")? else { return None };
-    let field = |field: &Value| Field::new(field.as_bytes()?).ok();
-    let fields = fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+    let fields = fields
+        .iter()
+        .map(|field| Field::new(field.as_bytes()?).ok())
+        .collect::<Option<Vec<_>>>()?;
     Some(IndexCommand::Add { prefix: index.get("prefix")?.as_str()?.to_owned(), fields })
 }
 
@@ -109,7 +112,8 @@ fn event_of(name: &[u8], head: &EntryHeader, payload: &[u8]) -> Option<RunComman
     let restored = Name::new(run).ok()?;
     if seq == 0 {
         let (created, metadata) = runs::made_of(payload)?;
-        let (created, events) = (Some(created), Vec::new());
+        let created = Some(created);
+        let events = Vec::new();
         return Some(RunCommand::Restore { run: restored, metadata, created, events });
     }
     let events = vec![CanonicalEvent::decode(payload, run, seq, head.stamp).ok()?];

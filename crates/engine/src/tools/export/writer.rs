@@ -39,7 +39,9 @@ impl Engine {
         // Removed tags are not kept for long, so the tags are read before everything else.
         let tags = tags_of(self, &snapshot);
         let mut sorter = ExternalSorter::beside(path, spare)?;
-        let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
+        let mut cells = 0;
+        let mut records = 0;
+        let mut versions = 0_u64;
         for space in [CELLS, RECORDS] {
             let names = if space == CELLS { &mut cells } else { &mut records };
             for_each(&snapshot, space, |name, history| {
@@ -85,8 +87,10 @@ fn each_event(
     snapshot: &Snapshot,
     mut visit: impl FnMut(u8, &[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let (nothing, view) = (WriteSet::default(), snapshot.view());
-    let (mut walk, mut runs) = (view.walk(&nothing, RUNS, b"", None), 0);
+    let nothing = WriteSet::default();
+    let view = snapshot.view();
+    let mut walk = view.walk(&nothing, RUNS, b"", None);
+    let mut runs = 0;
     while let Some(step) = walk.next()? {
         if step.head.is_deleted() {
             // A quiet tombstone only reserves the name while its run is restored: no run was deleted.

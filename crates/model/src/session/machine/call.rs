@@ -106,7 +106,8 @@ impl Core {
 
     /// Rejects a response that is too large to store, and requests that exceed the mailbox limits.
     fn weigh(&self, now: Stamp, said: &Said) -> Result<()> {
-        let (bytes, most) = (said.response.len(), self.limits.kept.bytes);
+        let bytes = said.response.len();
+        let most = self.limits.kept.bytes;
         if bytes > most {
             let message = format!("a response has at most {most} bytes, this one {bytes}");
             return Err(Error::new(Code::ValueTooLarge, message));

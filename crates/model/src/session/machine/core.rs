@@ -57,10 +57,7 @@ impl Core {
     /// limits.
     pub(super) fn keep(&mut self, request: &SessionRequest, reply: Reply) {
         let SessionRequest { session, request_id, lowest_pending, .. } = request;
-        let lowest_pending = match planted(Fault::LowestPendingIgnored) {
-            false => *lowest_pending,
-            true => 0,
-        };
+        let lowest_pending = if planted(Fault::LowestPendingIgnored) { 0 } else { *lowest_pending };
         let limits = self.limits.kept;
         let Some(Session { ledger, .. }) = self.sessions.get_mut(session) else { return };
         if planted(Fault::AbortNotKept) && matches!(reply, Reply::Aborted(_)) {
@@ -147,8 +144,10 @@ impl Core {
         let session = self.sessions.remove(name)?;
         if planted(Fault::NeighbourTaken) {
             let neighbours = self.sessions.iter().map(|(name, _)| name);
-            let begins = |other: &&Name| other.as_str().starts_with(name.as_str());
-            let neighbours: Vec<Name> = neighbours.filter(begins).cloned().collect();
+            let neighbours: Vec<Name> = neighbours
+                .filter(|other| other.as_str().starts_with(name.as_str()))
+                .cloned()
+                .collect();
             neighbours.iter().for_each(|name| drop(self.sessions.remove(name)));
         }
         if !planted(Fault::FormerForgotten) {
@@ -165,8 +164,11 @@ impl Core {
 
     /// Finds the live session of this epoch (0: of any) and renews its lease.
     fn heard_in(&mut self, now: Stamp, name: &Name, epoch: Stamp) -> Result<&mut Session> {
-        let is_it = |session: &&mut Session| epoch == 0 || epoch == session.opened;
-        match self.sessions.live_mut(name, now).filter(is_it) {
+        match self
+            .sessions
+            .live_mut(name, now)
+            .filter(|session| epoch == 0 || epoch == session.opened)
+        {
             Some(session) => {
                 session.renew(now);
                 Ok(session)

@@ -106,7 +106,8 @@ impl<M, C> SessionMachine<M, C> {
 
     /// Returns the memory usage. It scans all sessions.
     pub fn usage(&self) -> Usage {
-        let (sessions, state) = (&self.core.sessions, &self.core.state);
+        let sessions = &self.core.sessions;
+        let state = &self.core.state;
         let mut usage = Usage {
             sessions: sessions.len(),
             formers: sessions.formers.len(),

@@ -293,7 +293,8 @@ enum Ending {
 
 impl<M: Clone, C> Clone for SessionMachine<M, C> {
     fn clone(&self) -> SessionMachine<M, C> {
-        let (machine, core) = (self.machine.clone(), self.core.clone());
+        let machine = self.machine.clone();
+        let core = self.core.clone();
         SessionMachine { machine, core, codec: PhantomData }
     }
 }

@@ -35,7 +35,9 @@ impl Session {
     ) -> Session {
         let ledger = Ledger::from(former.next_request);
         let mailbox = Mailbox::from(former.last_letter);
-        let (opened, expires, mailbox_bytes) = (now, now, 0);
+        let opened = now;
+        let expires = now;
+        let mailbox_bytes = 0;
         let mut session =
             Session { opened, lease_ms, expires, capabilities, ledger, mailbox, mailbox_bytes };
         session.renew(now);
@@ -54,7 +56,8 @@ impl Session {
 
     /// The numbers to remember when the session is removed.
     pub(super) fn former(&self) -> Former {
-        let (next_request, last_letter) = (self.ledger.beyond(), self.mailbox.last());
+        let next_request = self.ledger.beyond();
+        let last_letter = self.mailbox.last();
         Former { next_request, last_letter }
     }
 
@@ -141,7 +144,8 @@ impl Sessions {
             let Some((name, session)) = self.live_entry(name, now) else { continue };
             let (count, bytes) =
                 added.entry(name).or_insert((session.mailbox.len(), session.mailbox_bytes));
-            (*count, *bytes) = (*count + 1, *bytes + payload.len());
+            *count += 1;
+            *bytes += payload.len();
             if *count > limits.mailbox || *bytes > limits.mailbox_bytes {
                 return Err(mailbox_full(name, limits));
             }

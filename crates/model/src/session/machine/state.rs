@@ -174,12 +174,11 @@ impl<'s> StateView<'s> {
         range: Bounds,
     ) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bounds = stored_bounds(prefix, range);
-        let (base, writes) = match is_empty(&bounds) {
-            true => (None, None),
-            false => {
-                let base = self.base.entries.range(bounds.clone());
-                (Some(base), Some(self.writes.range(bounds)))
-            }
+        let (base, writes) = if is_empty(&bounds) {
+            (None, None)
+        } else {
+            let base = self.base.entries.range(bounds.clone());
+            (Some(base), Some(self.writes.range(bounds)))
         };
         let merged = Merged {
             base: base.into_iter().flatten().peekable(),

@@ -92,7 +92,8 @@ pub trait UserStateMachine {
         state: &mut StateView<'_>,
         context: &Context<'_>,
     ) -> Result<Vec<Emitted<Self::Request>>> {
-        let (_, _) = (state, context);
+        let _ = state;
+        let _ = context;
         Ok(Vec::new())
     }
 
@@ -103,7 +104,8 @@ pub trait UserStateMachine {
         state: &mut StateView<'_>,
         context: &Context<'_>,
     ) -> Result<Vec<Emitted<Self::Request>>> {
-        let (_, _) = (state, context);
+        let _ = state;
+        let _ = context;
         Ok(Vec::new())
     }
 }

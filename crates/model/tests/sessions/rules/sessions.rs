@@ -66,7 +66,8 @@ fn expiry_runs_the_hook_and_takes_what_is_the_sessions_own_and_nothing_else() {
     assert_eq!(output.requests.len(), 1, "the watcher is told; who has gone cannot be");
     assert_eq!(output.requests[0].session, name("b"));
     let mut after = ["ab", "b"].map(|who| machine.info(&name(who)).unwrap());
-    (after[1].pending, after[1].last_sent) = (before[1].pending, before[1].last_sent);
+    after[1].pending = before[1].pending;
+    after[1].last_sent = before[1].last_sent;
     assert_eq!(after, before);
     assert_eq!((machine.usage().kept, machine.usage().pending), (2, 3));
     assert_eq!((machine.counters().dropped, machine.counters().expired), (1, 1));

@@ -72,14 +72,17 @@ impl Load {
         };
         let ended: Result<Vec<()>> = std::thread::scope(|scope| {
             let run = &run;
-            let ask = |(seed, store)| scope.spawn(move || run.work(seed, store));
-            let threads: Vec<_> = (1..).zip(stores).map(ask).collect();
+            let threads: Vec<_> = (1..)
+                .zip(stores)
+                .map(|(seed, store)| scope.spawn(move || run.work(seed, store)))
+                .collect();
             run.draw(bar);
             let panicked = |_| Err(Failure::error("a thread of the bench panicked"));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         });
         ended?;
-        let (requests, elapsed_us) = (run.answered.into_inner(), run.ended_us.into_inner());
+        let requests = run.answered.into_inner();
+        let elapsed_us = run.ended_us.into_inner();
         Ok(Measured { requests, elapsed_us, latencies: run.latencies })
     }
 
@@ -115,8 +118,10 @@ impl Run<'_> {
     fn ask(&self, seed: u64, store: &mut Store) -> Result<()> {
         let mut numbers = Numbers(seed);
         while let Some(count) = self.next_batch() {
-            let number = |_| numbers.next() % self.load.keys;
-            let calls: Vec<_> = (0..count).map(number).map(|n| self.load.command(n)).collect();
+            let calls: Vec<_> = (0..count)
+                .map(|_| numbers.next() % self.load.keys)
+                .map(|n| self.load.command(n))
+                .collect();
             let sent_us = self.clock.monotonic_us();
             store.call_all(&calls, |_| {
                 self.latencies.record(self.clock.monotonic_us() - sent_us);

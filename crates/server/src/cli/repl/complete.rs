@@ -30,8 +30,7 @@ fn candidates(line: &str) -> Vec<String> {
         [noun, verb, ..] => flags(noun, verb),
     };
     let upper = begun.to_uppercase();
-    let fits = |word: &String| word.starts_with(begun) || word.starts_with(&upper);
-    known.into_iter().filter(fits).collect()
+    known.into_iter().filter(|word| word.starts_with(begun) || word.starts_with(&upper)).collect()
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -14,8 +14,9 @@ pub fn file() -> Option<PathBuf> {
 fn state(state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     // A relative path would create a history in every working directory.
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    let beside_home = || home.and_then(absolute).map(|home| home.join(".local/state"));
-    state.and_then(absolute).or_else(beside_home)
+    state
+        .and_then(absolute)
+        .or_else(|| home.and_then(absolute).map(|home| home.join(".local/state")))
 }
 
 #[cfg(test)]

@@ -31,9 +31,10 @@ pub struct Typed {
 impl Lines {
     /// Opens the editor if the standard input is a terminal.
     pub fn open() -> Result<Lines> {
-        match stdin().is_terminal() {
-            true => Typed::open().map(|typed| Lines::Terminal(Box::new(typed))),
-            false => Ok(Lines::Pipe),
+        if stdin().is_terminal() {
+            Typed::open().map(|typed| Lines::Terminal(Box::new(typed)))
+        } else {
+            Ok(Lines::Pipe)
         }
     }
 
@@ -52,7 +53,8 @@ impl Lines {
 }
 
 fn piped() -> Result<Option<String>> {
-    let (mut line, mut input) = (String::new(), stdin().lock());
+    let mut line = String::new();
+    let mut input = stdin().lock();
     loop {
         let read = input.read_line(&mut line);
         let read = read.map_err(|e| Failure::error(format!("the standard input: {e}")))?;

@@ -76,7 +76,8 @@ fn whole(seq: u64, event: Value) -> Row {
 
 impl Fetch {
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
+        let mut after = self.after;
+        let mut left = self.limit.unwrap_or(u64::MAX);
         let start_us = self.run.start_us(session)?.unwrap_or(0);
         while left > 0 && !session.printer.is_closed() {
             let size = left.min(PAGE);
@@ -87,9 +88,10 @@ impl Fetch {
             after = events.last().map_or(after, |(seq, _)| *seq);
             left -= events.len() as u64;
             for (seq, event) in events {
-                let row = match session.printer.is_json() {
-                    true => whole(seq, event),
-                    false => timeline::Moment::of(seq, &event).row(start_us, None),
+                let row = if session.printer.is_json() {
+                    whole(seq, event)
+                } else {
+                    timeline::Moment::of(seq, &event).row(start_us, None)
                 };
                 session.printer.row(row);
             }
@@ -105,15 +107,18 @@ impl Fetch {
 impl Tail {
     /// Prints events as they arrive. In the repl, Ctrl-C ends the tail and not the repl.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        match session.interactive {
-            true => interrupt::until(|told| self.follow(session, || told.load(Ordering::Relaxed))),
-            false => self.follow(session, || false),
+        if session.interactive {
+            interrupt::until(|told| self.follow(session, || told.load(Ordering::Relaxed)))
+        } else {
+            self.follow(session, || false)
         }
     }
 
     fn follow(self, session: &mut Session, is_told: impl Fn() -> bool) -> Result<()> {
-        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
-        let (mut start_us, mut silent_ms) = (None, 0);
+        let mut after = self.after;
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut start_us = None;
+        let mut silent_ms = 0;
         while left > 0 && !session.printer.is_closed() && !is_told() {
             let wait_ms =
                 self.wait.map_or(WAIT_MS, |wait| wait.saturating_sub(silent_ms).min(WAIT_MS));
@@ -125,7 +130,8 @@ impl Tail {
                 }
                 continue;
             }
-            (silent_ms, left) = (0, left - events.len() as u64);
+            silent_ms = 0;
+            left -= events.len() as u64;
             if start_us.is_none() {
                 start_us = self.run.start_us(session)?;
             }
@@ -165,7 +171,8 @@ impl Timeline {
         let Some(start_us) = self.run.start_us(session)? else {
             return Err(Failure::not_held(self.run.missing()));
         };
-        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
+        let mut after = self.after;
+        let mut left = self.limit.unwrap_or(u64::MAX);
         while left > 0 && !session.printer.is_closed() {
             let size = left.min(PAGE);
             let call = self.run.call("RUN.FETCH").option("AFTER", Some(after));
@@ -211,9 +218,10 @@ impl Timeline {
     fn sum(&self, session: &mut Session) -> Result<()> {
         let reply = read(session, &self.run.on, self.run.call("RUN.SNAPSHOT"))?;
         let Some(snapshot) = object(&reply) else { return Ok(()) };
-        match session.printer.is_json() {
-            true => session.printer.row(vec![("snapshot".into(), Field::Plain(snapshot))]),
-            false => show_snapshot(session, &snapshot),
+        if session.printer.is_json() {
+            session.printer.row(vec![("snapshot".into(), Field::Plain(snapshot))])
+        } else {
+            show_snapshot(session, &snapshot)
         }
         Ok(())
     }

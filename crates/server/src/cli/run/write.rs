@@ -142,9 +142,10 @@ impl Append {
 
     /// With `--expect`, a conflict is a failed condition and gets exit code 1.
     fn moved(&self, failure: Failure) -> Failure {
-        match self.expect.is_some() && failure.is_of_kind("CONFLICT") {
-            true => Failure::not_held(failure.to_string()),
-            false => failure,
+        if self.expect.is_some() && failure.is_of_kind("CONFLICT") {
+            Failure::not_held(failure.to_string())
+        } else {
+            failure
         }
     }
 }

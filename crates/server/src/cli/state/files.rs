@@ -52,7 +52,8 @@ impl Which {
 
     /// The URL path of the snapshot on a server.
     fn path(&self, branch: &str) -> String {
-        let (space, branch) = (escaped_part(&self.space), escaped_part(branch));
+        let space = escaped_part(&self.space);
+        let branch = escaped_part(branch);
         format!("/v1/spaces/{space}/snapshot?branch={branch}")
     }
 }
@@ -60,7 +61,8 @@ impl Which {
 impl Snapshot {
     /// Writes the file and prints its contents.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let (branch, file) = (self.space.branch(session), &self.file);
+        let branch = self.space.branch(session);
+        let file = &self.file;
         let (summary, revision) =
             interrupt::making(file, || match Web::wanted(session, &self.web)? {
                 Some(web) => self.received(&web, &branch),

@@ -128,7 +128,8 @@ impl Put {
 
     pub fn run(self, session: &mut Session) -> Result<()> {
         let value = given(self.value.clone(), session)?;
-        let (call, missing) = (self.call(&value)?, stale(&self.key, &self.version));
+        let call = self.call(&value)?;
+        let missing = stale(&self.key, &self.version);
         show(session, &self.space, "STATE.PUT", call, keyed(&self.key), missing)
     }
 }

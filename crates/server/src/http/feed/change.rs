@@ -101,7 +101,8 @@ pub(crate) fn next_group(
     timeout: Duration,
 ) -> Result<Option<Group>> {
     let Some(first) = feed.next(timeout)? else { return Ok(None) };
-    let (revision, changes) = (first.revision, Vec::new());
+    let revision = first.revision;
+    let changes = Vec::new();
     let mut group = Group { revision, events: 0, read_bytes: 0, bytes: 0, changes };
     group.add(first, wanted);
     // The rest of the transaction is available at once, because a log frame holds whole transactions.
@@ -135,9 +136,12 @@ fn event_bytes(event: &Event) -> usize {
 
 fn change(event: Event) -> Change {
     let Event { revision, stamp, branch, contract, key, kind, value, fields, counter } = event;
-    let (kind, contract_name) = (kind_name(kind), contract_name(contract));
-    let (value, fields) = (value.as_ref().map(raw), fields.as_ref().map(shown));
-    let (form_branch, form_key) = (branch.clone(), key.clone());
+    let kind = kind_name(kind);
+    let contract_name = contract_name(contract);
+    let value = value.as_ref().map(raw);
+    let fields = fields.as_ref().map(shown);
+    let form_branch = branch.clone();
+    let form_key = key.clone();
     let form = EventForm {
         revision,
         stamp,

@@ -96,7 +96,8 @@ impl Hub {
     pub fn start(db: Database) -> std::io::Result<Hub> {
         let shared = Arc::new(Shared::default());
         let follow = {
-            let (shared, db) = (shared.clone(), db.clone());
+            let shared = shared.clone();
+            let db = db.clone();
             move || while shared.follow(&db) {}
         };
         let thread = std::thread::Builder::new().name("mainstay-http-feed".into()).spawn(follow)?;
@@ -123,7 +124,8 @@ impl Hub {
             return None;
         }
         let (sender, receiver) = mpsc::channel(CHANNEL_GROUPS);
-        let (account, queued) = (account.clone(), Arc::default());
+        let account = account.clone();
+        let queued = Arc::default();
         state.readers.push(Live { wanted, account, sender, queued });
         Some(receiver)
     }

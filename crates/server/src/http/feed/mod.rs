@@ -51,7 +51,8 @@ impl Wanted {
         prefix: Option<String>,
         contract: Option<FeedContract>,
     ) -> Wanted {
-        let (contract, user) = (contract.map(Contract::from), Some(asking.user.clone()));
+        let contract = contract.map(Contract::from);
+        let user = Some(asking.user.clone());
         Wanted { branch, prefix, contract, key: None, user }
     }
 

@@ -93,7 +93,8 @@ async fn gather(
     limit: usize,
     limit_bytes: usize,
 ) -> Answered<(PageOfEvents, usize)> {
-    let (mut events, mut bytes) = (Vec::new(), 0);
+    let mut events = Vec::new();
+    let mut bytes = 0;
     while let Some(delivery) = next {
         bytes += delivery.changes.iter().map(|change| change.text.get().len()).sum::<usize>();
         events.extend(delivery.changes.iter().map(|change| change.text.clone()));

@@ -44,7 +44,8 @@ enum Place {
 impl Reader {
     /// Starts after a revision. Fails if the log no longer reaches back to it.
     pub async fn open(app: &Http, wanted: Wanted, after: Revision) -> Answered<Reader> {
-        let (ready, place) = (VecDeque::new(), Place::Nowhere);
+        let ready = VecDeque::new();
+        let place = Place::Nowhere;
         let (app, account) = (app.clone(), account(app));
         let mut reader = Reader { app, account, wanted, read: after, ready, place };
         reader.app.db().check_open()?;
@@ -121,10 +122,14 @@ impl Reader {
     async fn read_piece(&mut self) -> Answered<()> {
         let place = std::mem::replace(&mut self.place, Place::Nowhere);
         let feed = if let Place::Behind(feed) = place { Some(feed) } else { None };
-        let (db, wanted, after) = (self.app.db().clone(), self.wanted.clone(), self.read);
+        let db = self.app.db().clone();
+        let wanted = self.wanted.clone();
+        let after = self.read;
         let account = self.account.clone();
-        let read = move || Piece::read(&db, feed, &wanted, after, &account);
-        let piece = self.app.catch_up(&self.account, read).await?;
+        let piece = self
+            .app
+            .catch_up(&self.account, move || Piece::read(&db, feed, &wanted, after, &account))
+            .await?;
         self.ready.extend(piece.deliveries);
         self.read = piece.position;
         let live = piece.is_last.then(|| self.join()).flatten();
@@ -165,17 +170,20 @@ impl Piece {
             None => Box::new(db.watch(Filter::default(), after)?),
         };
         let mut piece = Piece { feed, deliveries: Vec::new(), position: after, is_last: false };
-        let (mut events, mut bytes) = (0, 0);
+        let mut events = 0;
+        let mut bytes = 0;
         while events < PIECE_EVENTS && bytes < PIECE_BYTES {
             let Some(group) = next_group(&mut piece.feed, wanted, Duration::ZERO)? else {
                 piece.is_last = true;
                 break;
             };
-            (events, bytes) = (events + group.events, bytes + group.read_bytes);
+            events += group.events;
+            bytes += group.read_bytes;
             if !group.changes.is_empty() {
                 let held = Held::reserve(account, group.bytes);
                 let held = held.map_err(|exceeded| no_memory(&exceeded))?;
-                let (revision, changes) = (group.revision, group.changes);
+                let revision = group.revision;
+                let changes = group.changes;
                 piece.deliveries.push(Delivery { revision, changes, held });
             }
         }
@@ -206,7 +214,8 @@ mod tests {
     fn what_the_hub_gives_late_is_not_given_twice() {
         let db = Database::memory().unwrap();
         let app = Http::new(db, Settings::default()).unwrap();
-        let (wanted, ready) = (Wanted::default(), VecDeque::new());
+        let wanted = Wanted::default();
+        let ready = VecDeque::new();
         let account = account(&app);
         let mut reader = Reader { app, account, wanted, read: 5, ready, place: Place::Nowhere };
         for revision in [4, 5, 6, 6, 9] {

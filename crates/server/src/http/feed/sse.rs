@@ -227,8 +227,10 @@ pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response
     let (sender, receiver) = mpsc::channel(CHANNEL_FRAMES);
     let last = Arc::new(Mutex::new(None));
     let room_bytes = app.settings().feed_buffer_bytes.min(Semaphore::MAX_PERMITS);
-    let (room, account) = (Arc::new(Semaphore::new(room_bytes)), account(&app));
-    let (told, _seat) = (last.clone(), seat);
+    let room = Arc::new(Semaphore::new(room_bytes));
+    let account = account(&app);
+    let told = last.clone();
+    let _seat = seat;
     let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
@@ -239,8 +241,9 @@ pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let number = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-    let wrong = || Refusal::invalid("Last-Event-ID takes a number: the id of the last event");
-    number.map(Some).ok_or_else(wrong)
+    number
+        .map(Some)
+        .ok_or_else(|| Refusal::invalid("Last-Event-ID takes a number: the id of the last event"))
 }
 
 /// The response body: the frames, then the error that ended the stream, if any.
@@ -326,7 +329,8 @@ impl From<Refusal> for End {
 
 impl<S: Source> Pump<S> {
     async fn run(mut self) {
-        let (gone, draining) = (self.sender.clone(), self.app.draining().clone());
+        let gone = self.sender.clone();
+        let draining = self.app.draining().clone();
         let end = tokio::select! {
             end = self.pump() => end,
             () = gone.closed() => End::Quiet,
@@ -393,7 +397,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_frame_counts_until_its_last_part_is_taken() {
-        let (total_bytes, budget_bytes) = (4 * LONG, 2 * LONG);
+        let total_bytes = 4 * LONG;
+        let budget_bytes = 2 * LONG;
         let settings = Settings {
             total_bytes,
             per_user_bytes: total_bytes,

@@ -130,7 +130,8 @@ impl TailReader {
             let told = match tokio::time::timeout(quiet, live.recv()).await {
                 Ok(Some(delivery)) => self.take(&delivery),
                 Ok(None) => {
-                    (self.live, self.behind) = (None, true);
+                    self.live = None;
+                    self.behind = true;
                     continue;
                 }
                 Err(_) => {
@@ -174,8 +175,10 @@ impl TailReader {
         if self.live.is_none() {
             self.live = Some(self.join().await);
         }
-        let (db, branch) = (self.app.db().clone(), self.branch.clone());
-        let (run, after) = (self.run.clone(), self.after);
+        let db = self.app.db().clone();
+        let branch = self.branch.clone();
+        let run = self.run.clone();
+        let after = self.after;
         let account = self.account.clone();
         let read = move || {
             let mut tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
@@ -215,7 +218,8 @@ impl TailReader {
 fn own(events: &[CanonicalEvent], account: &Arc<Account>) -> Answered<Vec<Told>> {
     let mut told = Vec::with_capacity(events.len());
     for event in events {
-        let (seq, text) = (event.run_seq, Text::Own(shown_event(event)?));
+        let seq = event.run_seq;
+        let text = Text::Own(shown_event(event)?);
         told.push(Told { seq, text, held: Held::default() });
     }
     let bytes = told.iter().map(|told| told.json().get().len()).sum();
@@ -244,10 +248,12 @@ mod tests {
         let app = Http::new(db, Settings::default()).unwrap();
         let run = Name::new("r").unwrap();
         let mut tail = TailReader::open(&app, run, None, 0).await.unwrap();
-        let (mut seen, mut most) = (0, 0);
+        let mut seen = 0;
+        let mut most = 0;
         while seen < 40 {
             let told = tail.next(1_000, Duration::ZERO).await.unwrap();
-            (seen, most) = (seen + told.len(), most.max(told.len()));
+            seen += told.len();
+            most = most.max(told.len());
         }
         assert_eq!(most, 3, "as many as have 256 KiB together");
     }

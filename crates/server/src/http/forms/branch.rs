@@ -105,7 +105,8 @@ impl From<StrategyForm> for MergeStrategy {
 
 impl ForkForm {
     pub fn command(self) -> Result<BranchCommand> {
-        let (name, from) = (Name::new(&self.name)?, Name::new(&self.from)?);
+        let name = Name::new(&self.name)?;
+        let from = Name::new(&self.from)?;
         Ok(BranchCommand::Fork { name, from, at: self.rev })
     }
 }
@@ -118,8 +119,8 @@ impl BranchForm {
 
 impl FinishForm {
     pub fn command(self) -> Result<BranchCommand> {
-        let pin = |pin: PinForm| Ok((Name::new(&pin.name)?, pin.rev));
-        let tags: Result<Vec<(Name, Revision)>> = self.tags.into_iter().map(pin).collect();
+        let tags: Result<Vec<(Name, Revision)>> =
+            self.tags.into_iter().map(|pin| Ok((Name::new(&pin.name)?, pin.rev))).collect();
         Ok(BranchCommand::Finish { name: Name::new(&self.name)?, tags: tags? })
     }
 }
@@ -132,14 +133,16 @@ impl RenameForm {
 
 impl MergeForm {
     pub fn command(self) -> Result<BranchCommand> {
-        let (from, into) = (Name::new(&self.from)?, Name::new(&self.into)?);
+        let from = Name::new(&self.from)?;
+        let into = Name::new(&self.into)?;
         Ok(BranchCommand::Merge { from, into, strategy: self.strategy.into() })
     }
 }
 
 impl TagForm {
     pub fn command(self) -> Result<BranchCommand> {
-        let (name, branch) = (Name::new(&self.name)?, Name::new(&self.branch)?);
+        let name = Name::new(&self.name)?;
+        let branch = Name::new(&self.branch)?;
         Ok(BranchCommand::Tag { name, branch, at: self.rev })
     }
 }

@@ -168,20 +168,23 @@ impl InitForm {
 
 impl SetForm {
     pub fn command(self) -> Result<CellCommand> {
-        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        let name = Name::new(&self.name)?;
+        let value = value(&self.value)?;
         Ok(CellCommand::Set { name, value, ttl: self.ttl.into() })
     }
 
     /// The write as Redis means it: it replaces a record of the same name.
     pub fn text(self) -> Result<StringCommand> {
-        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        let name = Name::new(&self.name)?;
+        let value = value(&self.value)?;
         Ok(StringCommand::Put { name, value, ttl: self.ttl.into() })
     }
 }
 
 impl CasForm {
     pub fn command(self) -> Result<CellCommand> {
-        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        let name = Name::new(&self.name)?;
+        let value = value(&self.value)?;
         Ok(CellCommand::Cas { name, expected: self.expected, value })
     }
 }
@@ -232,7 +235,8 @@ impl ListForm {
     pub fn names(self) -> KeyCommand {
         let ListForm { prefix, after, limit } = self;
         let kinds = vec![Contract::Cells, Contract::Records];
-        let (limit, hidden) = (limit.unwrap_or(PAGE_DEFAULT), Vec::new());
+        let limit = limit.unwrap_or(PAGE_DEFAULT);
+        let hidden = Vec::new();
         KeyCommand::Names { kinds, prefix, after, limit, hidden }
     }
 }

@@ -22,7 +22,8 @@ pub(crate) type Changes = (Vec<(Field, FieldValue)>, Vec<Field>);
 
 /// Parses an object of fields and their new values.
 pub(crate) fn changes(fields: &RawValue) -> Result<Changes> {
-    let (mut set, mut clear) = (Vec::new(), Vec::new());
+    let mut set = Vec::new();
+    let mut clear = Vec::new();
     for (name, value) in object(fields)? {
         match value {
             Value::Null => clear.push(Field::from_text(&name)?),
@@ -34,9 +35,10 @@ pub(crate) fn changes(fields: &RawValue) -> Result<Changes> {
 
 /// Parses an object of fields and their bytes.
 pub(crate) fn pairs(fields: &RawValue) -> Result<Vec<(Field, Vec<u8>)>> {
-    let pair =
-        |(name, value): (String, Value)| Ok((Field::from_text(&name)?, bytes(&name, value)?));
-    object(fields)?.into_iter().map(pair).collect()
+    object(fields)?
+        .into_iter()
+        .map(|(name, value)| Ok((Field::from_text(&name)?, bytes(&name, value)?)))
+        .collect()
 }
 
 /// Parses an object of fields and the tests on them.

@@ -238,7 +238,8 @@ impl GuardForm {
                 Guard::Event { run: name(run)?, key, is: None }
             }
             GuardForm::StateVersion(StateVersionGuard { space, key, is }) => {
-                let (space, key) = (name(space)?, key_of(&key)?);
+                let space = name(space)?;
+                let key = key_of(&key)?;
                 Guard::StateVersion { space, key, is: Some(is.version()?) }
             }
             GuardForm::StateAbsent(StateAbsentGuard { space, key }) => {
@@ -251,7 +252,8 @@ impl GuardForm {
 
 impl StateUnchangedGuard {
     fn guard(self) -> Result<Guard> {
-        let (space, since) = (Name::new(&self.space)?, self.since);
+        let space = Name::new(&self.space)?;
+        let since = self.since;
         let place = match (self.key, self.id, self.source, self.prefix) {
             (None, None, None, None) => StatePlace::Space,
             (Some(key), None, None, None) => StatePlace::Key(key_of(&key)?),
@@ -275,7 +277,8 @@ impl StateUnchangedGuard {
 impl UnchangedGuard {
     fn guard(self) -> Result<Guard> {
         let UnchangedGuard { contract, name, since, expires } = self;
-        let (contract, name) = (contract.into(), Name::new(&name)?);
+        let contract = contract.into();
+        let name = Name::new(&name)?;
         Ok(Guard::Unchanged { contract, name, since, expires })
     }
 }

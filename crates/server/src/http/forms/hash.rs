@@ -60,7 +60,8 @@ pub(crate) struct HashCountForm {
 
 impl HashSetForm {
     pub fn command(self) -> Result<HashCommand> {
-        let (key, pairs) = (Name::new(&self.key)?, pairs(&self.fields)?);
+        let key = Name::new(&self.key)?;
+        let pairs = pairs(&self.fields)?;
         Ok(HashCommand::Set { key, pairs, only_absent: self.only_absent })
     }
 }
@@ -73,14 +74,16 @@ impl HashDeleteForm {
 
 impl HashAddForm {
     pub fn command(self) -> Result<HashCommand> {
-        let (key, field) = (Name::new(&self.key)?, Field::from_text(&self.field)?);
+        let key = Name::new(&self.key)?;
+        let field = Field::from_text(&self.field)?;
         Ok(HashCommand::Add { key, field, by: self.by })
     }
 }
 
 impl HashAddFloatForm {
     pub fn command(self) -> Result<HashCommand> {
-        let (key, field) = (Name::new(&self.key)?, Field::from_text(&self.field)?);
+        let key = Name::new(&self.key)?;
+        let field = Field::from_text(&self.field)?;
         Ok(HashCommand::AddFloat { key, field, by: self.by })
     }
 }

@@ -149,7 +149,8 @@ impl JobForm {
     /// A job with its inline input and output.
     pub fn whole(job: &Job) -> JobForm {
         let held = |field: &str| job.fields.get(field).map(shown_bytes);
-        let (data, result) = (held(field::PARAMS), held(field::RESULT));
+        let data = held(field::PARAMS);
+        let result = held(field::RESULT);
         JobForm { data, result, ..JobForm::brief(job) }
     }
 

@@ -114,7 +114,8 @@ impl DeclareForm {
     fn named(self, space: Name) -> Result<StateCommand> {
         let versions = self.versions.as_deref().map(str::parse).transpose()?;
         let groups = self.groups.unwrap_or(SpaceOptions::default().groups);
-        let (ordered, merged) = (self.ordered, self.merged);
+        let ordered = self.ordered;
+        let merged = self.merged;
         let options = SpaceOptions { versions, ordered, merged, groups };
         Ok(StateCommand::Declare { space, options })
     }
@@ -312,7 +313,8 @@ pub(crate) struct SealForm {
 
 impl SealForm {
     pub fn command(self) -> Result<StateCommand> {
-        let (space, frontier) = (Name::new(&self.space)?, self.frontier.version()?);
+        let space = Name::new(&self.space)?;
+        let frontier = self.frontier.version()?;
         Ok(StateCommand::Seal { space, frontier, limit: self.limit.unwrap_or(PAGE_LIMIT) })
     }
 }
@@ -364,13 +366,15 @@ pub(crate) struct ScanStatesForm {
 impl ScanStatesForm {
     pub fn states(self) -> Result<StateCommand> {
         let after = self.after.as_deref().map(key_of).transpose()?;
-        let (space, prefix) = (Name::new(&self.space)?, key_of(&self.prefix)?);
+        let space = Name::new(&self.space)?;
+        let prefix = key_of(&self.prefix)?;
         Ok(StateCommand::Scan { space, prefix, after, limit: self.limit.unwrap_or(PAGE_DEFAULT) })
     }
 
     pub fn keys(self) -> Result<StateCommand> {
         let after = self.after.as_deref().map(key_of).transpose()?;
-        let (space, prefix) = (Name::new(&self.space)?, key_of(&self.prefix)?);
+        let space = Name::new(&self.space)?;
+        let prefix = key_of(&self.prefix)?;
         Ok(StateCommand::List { space, prefix, after, limit: self.limit.unwrap_or(PAGE_DEFAULT) })
     }
 }
@@ -391,7 +395,8 @@ pub(crate) struct ItemsForm {
 impl ItemsForm {
     pub fn command(self) -> Result<StateCommand> {
         let after = self.after.as_deref().map(key_of).transpose()?;
-        let (space, key) = (Name::new(&self.space)?, key_of(&self.key)?);
+        let space = Name::new(&self.space)?;
+        let key = key_of(&self.key)?;
         Ok(StateCommand::Items { space, key, after, limit: self.limit.unwrap_or(PAGE_DEFAULT) })
     }
 }
@@ -501,7 +506,8 @@ pub(crate) struct StateForm {
 
 impl StateForm {
     pub fn of(key: &[u8], state: &State) -> StateForm {
-        let (value, version) = (shown_bytes(&state.value), state.version.to_string());
+        let value = shown_bytes(&state.value);
+        let version = state.version.to_string();
         StateForm { key: shown_key(key), value, version }
     }
 }
@@ -568,7 +574,8 @@ pub(crate) struct WaitingForm {
 
 impl From<WaitingEntry> for WaitingForm {
     fn from(WaitingEntry { key, version, value }: WaitingEntry) -> WaitingForm {
-        let (key, version) = (shown_key(&key), version.to_string());
+        let key = shown_key(&key);
+        let version = version.to_string();
         WaitingForm { key, version, value: value.as_deref().map(shown_bytes) }
     }
 }

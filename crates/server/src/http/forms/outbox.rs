@@ -88,7 +88,8 @@ impl PutMessageForm {
     pub fn command(self) -> Result<OutboxCommand> {
         let payload = self.payload.as_deref().map(bytes).transpose()?.flatten();
         let run = self.run.as_deref().map(Name::new).transpose()?;
-        let (subject, payload) = (self.subject, payload.unwrap_or_default());
+        let subject = self.subject;
+        let payload = payload.unwrap_or_default();
         Ok(OutboxCommand::Put { subject, payload, run })
     }
 }

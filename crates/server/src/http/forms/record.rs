@@ -181,9 +181,14 @@ impl From<&Record> for RecordForm {
 
 impl From<RecordPage> for RecordPageForm {
     fn from(page: RecordPage) -> RecordPageForm {
-        let one =
-            |(key, record): (String, Record)| KeyedRecordForm { key, record: (&record).into() };
-        RecordPageForm { records: page.records.into_iter().map(one).collect(), next: page.next }
+        RecordPageForm {
+            records: page
+                .records
+                .into_iter()
+                .map(|(key, record)| KeyedRecordForm { key, record: (&record).into() })
+                .collect(),
+            next: page.next,
+        }
     }
 }
 
@@ -252,7 +257,8 @@ impl WriteRecordForm {
         }
         let (set, mut clear) = self.set.map_or(Ok(Default::default()), |set| changes(&set))?;
         clear.extend(fields_of(self.clear)?);
-        let (when, ttl) = (conditions(self.when)?, self.ttl.into());
+        let when = conditions(self.when)?;
+        let ttl = self.ttl.into();
         Ok(RecordWrite { key, when, replace: self.replace, set, clear, ttl })
     }
 }
@@ -266,7 +272,8 @@ impl DeleteRecordForm {
 impl ExpireRecordForm {
     pub fn command(self) -> Result<RecordCommand> {
         let only = self.only.map_or(ExpireOnly::Always, only);
-        let (key, ttl): (_, Ttl) = (Name::new(&self.key)?, self.ttl.into());
+        let key = Name::new(&self.key)?;
+        let ttl: Ttl = self.ttl.into();
         Ok(RecordCommand::Expire { key, ttl, only })
     }
 }
@@ -291,7 +298,8 @@ impl ScanForm {
     pub fn command(self) -> Result<RecordCommand> {
         let ScanForm { prefix, tests, after, limit } = self;
         check_place(&prefix, after.as_deref())?;
-        let (filters, limit) = (filters_of(tests.as_ref())?, limit.unwrap_or(PAGE_DEFAULT));
+        let filters = filters_of(tests.as_ref())?;
+        let limit = limit.unwrap_or(PAGE_DEFAULT);
         Ok(RecordCommand::Scan { prefix, filters, after, limit })
     }
 }

@@ -195,8 +195,7 @@ pub(crate) fn status_of(name: Option<&str>) -> Result<Option<RunStatus>> {
         let upper = name.to_ascii_uppercase();
         let status: std::result::Result<RunStatus, Unknown> =
             RunStatus::deserialize(upper.as_str().into_deserializer());
-        let message = |error| Error::new(Code::InvalidArgument, format!("status: {error}"));
-        status.map_err(message)
+        status.map_err(|error| Error::new(Code::InvalidArgument, format!("status: {error}")))
     };
     name.map(parse).transpose()
 }
@@ -239,9 +238,13 @@ impl BootstrapForm {
 
 impl RestoreRunForm {
     pub fn command(self) -> Result<RunCommand> {
-        let read = |said: &Raw| from_value(Value::from_json_exact(said.get())?);
-        let events = self.events.iter().map(read).collect::<Result<_>>()?;
-        let (run, metadata) = (Name::new(&self.run)?, metadata_of(self.metadata.as_ref())?);
+        let events = self
+            .events
+            .iter()
+            .map(|said| from_value(Value::from_json_exact(said.get())?))
+            .collect::<Result<_>>()?;
+        let run = Name::new(&self.run)?;
+        let metadata = metadata_of(self.metadata.as_ref())?;
         Ok(RunCommand::Restore { run, metadata, created: self.created, events })
     }
 }
@@ -268,12 +271,14 @@ impl RunNameForm {
 
 impl FetchForm {
     pub fn events(self) -> Result<RunCommand> {
-        let (run, limit) = (Name::new(&self.run)?, self.limit.unwrap_or(PAGE_DEFAULT));
+        let run = Name::new(&self.run)?;
+        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
         Ok(RunCommand::Fetch { run, after: self.after, limit })
     }
 
     pub fn alerts(self) -> Result<RunCommand> {
-        let (run, limit) = (Name::new(&self.run)?, self.limit.unwrap_or(PAGE_DEFAULT));
+        let run = Name::new(&self.run)?;
+        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
         Ok(RunCommand::Alerts { run, after: self.after, limit })
     }
 }

@@ -128,7 +128,8 @@ impl SessionNameForm {
 
 impl KeepSessionForm {
     pub fn command(self) -> Result<SessionCommand> {
-        let (session, lowest_pending) = (Name::new(&self.session)?, self.lowest);
+        let session = Name::new(&self.session)?;
+        let lowest_pending = self.lowest;
         Ok(SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 })
     }
 }
@@ -157,14 +158,16 @@ impl AcknowledgeForm {
 
 impl PendingForm {
     pub fn command(self) -> Result<SessionCommand> {
-        let (session, limit) = (Name::new(&self.session)?, self.limit.unwrap_or(PAGE_DEFAULT));
+        let session = Name::new(&self.session)?;
+        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
         Ok(SessionCommand::Pending { session, after: self.after, limit, epoch: 0 })
     }
 }
 
 impl RetryForm {
     pub fn command(self) -> SessionCommand {
-        let (sent_before, limit) = (self.sent_before, self.limit.unwrap_or(PAGE_DEFAULT));
+        let sent_before = self.sent_before;
+        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
         SessionCommand::Retry { sent_before, limit }
     }
 }

@@ -143,15 +143,19 @@ impl SwapForm {
             OnlyForm::Equals(raw) => Only::Equals(value(&raw)?),
             OnlyForm::Differs(raw) => Only::Differs(value(&raw)?),
         };
-        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        let name = Name::new(&self.name)?;
+        let value = value(&self.value)?;
         Ok((name, value, only, self.ttl.into()))
     }
 }
 
 impl SetAllForm {
     pub fn command(self) -> Result<StringCommand> {
-        let pair = |pair: PairForm| Ok((Name::new(&pair.name)?, value(&pair.value)?));
-        let pairs = self.pairs.into_iter().map(pair).collect::<Result<_>>()?;
+        let pairs = self
+            .pairs
+            .into_iter()
+            .map(|pair| Ok((Name::new(&pair.name)?, value(&pair.value)?)))
+            .collect::<Result<_>>()?;
         Ok(StringCommand::SetAll { pairs, only_absent: self.only_absent })
     }
 }
@@ -183,7 +187,8 @@ impl AddFloatForm {
 
 impl ExpireIfForm {
     pub fn command(self) -> Result<StringCommand> {
-        let (name, only) = (Name::new(&self.name)?, only(self.only));
+        let name = Name::new(&self.name)?;
+        let only = only(self.only);
         Ok(StringCommand::Expire { name, ttl: self.ttl.into(), only })
     }
 }

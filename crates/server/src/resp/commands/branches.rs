@@ -63,10 +63,7 @@ pub(super) fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply)
 fn fork(session: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
-    let from = match arguments.take("FROM") {
-        true => arguments.name()?,
-        false => Name::new(&session.branch)?,
-    };
+    let from = if arguments.take("FROM") { arguments.name()? } else { Name::new(&session.branch)? };
     let (at, time) = point(session, &mut arguments)?;
     arguments.end()?;
     Ok(Plan::one(BranchCommand::Fork { name, from, at }, Shape::ours(revision)).at(time))
@@ -131,7 +128,8 @@ fn done(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn diff(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (a, b) = (name(call.words[1])?, name(call.words[2])?);
+    let a = name(call.words[1])?;
+    let b = name(call.words[2])?;
     let db = call.shared().db.clone();
     let row = |difference: mainstay::Difference| {
         let kind = match difference.kind {
@@ -142,8 +140,9 @@ fn diff(call: &mut Call<'_>) -> Result<Job, Reply> {
         Reply::texts([contract(difference.contract), &difference.key, kind])
     };
     Ok(Box::new(move || {
-        let rows = |all: Vec<_>| Reply::Array(all.into_iter().map(row).collect());
-        reply(db.diff(a.as_str(), b.as_str()), rows)
+        reply(db.diff(a.as_str(), b.as_str()), |all| {
+            Reply::Array(all.into_iter().map(row).collect())
+        })
     }))
 }
 
@@ -185,12 +184,16 @@ pub fn change(kind: ChangeKind) -> &'static str {
 
 fn merge(_: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (from, into) = (arguments.name()?, arguments.name()?);
-    let strategy = match () {
-        () if arguments.left() == 0 || arguments.take("STRICT") => MergeStrategy::Strict,
-        () if arguments.take("THEIRS") => MergeStrategy::Theirs,
-        () if arguments.take("OURS") => MergeStrategy::Ours,
-        () => return Err(syntax_error()),
+    let from = arguments.name()?;
+    let into = arguments.name()?;
+    let strategy = if arguments.left() == 0 || arguments.take("STRICT") {
+        MergeStrategy::Strict
+    } else if arguments.take("THEIRS") {
+        MergeStrategy::Theirs
+    } else if arguments.take("OURS") {
+        MergeStrategy::Ours
+    } else {
+        return Err(syntax_error());
     };
     arguments.end()?;
     Ok(Plan::one(BranchCommand::Merge { from, into, strategy }, Shape::ours(revision)))

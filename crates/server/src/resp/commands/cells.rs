@@ -58,11 +58,9 @@ fn init(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, value) = (arguments.name()?, arguments.value()?);
-    let ttl = match arguments.take("TTL") {
-        true => Ttl::Millis(arguments.count()?),
-        false => Ttl::Clear,
-    };
+    let name = arguments.name()?;
+    let value = arguments.value()?;
+    let ttl = if arguments.take("TTL") { Ttl::Millis(arguments.count()?) } else { Ttl::Clear };
     arguments.end()?;
     Ok(Plan::one(CellCommand::Set { name, value, ttl }, Shape::ours(counter)))
 }
@@ -70,10 +68,7 @@ fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
 fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
-    let expected = match arguments.take("NIL") {
-        true => None,
-        false => Some(arguments.count()?),
-    };
+    let expected = if arguments.take("NIL") { None } else { Some(arguments.count()?) };
     let value = arguments.value()?;
     arguments.end()?;
     Ok(Plan::one(CellCommand::Cas { name, expected, value }, Shape::ours(maybe_counter)))
@@ -82,10 +77,7 @@ fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
 fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
-    let counter = match arguments.take("IF") {
-        true => Some(arguments.count()?),
-        false => None,
-    };
+    let counter = if arguments.take("IF") { Some(arguments.count()?) } else { None };
     arguments.end()?;
     Ok(Plan::one(CellCommand::Delete { name, counter }, Shape::ours(did)))
 }
@@ -112,8 +104,11 @@ fn number(word: &[u8]) -> Result<Number, Reply> {
     {
         return Err(Reply::error(format!("INVALID `{text}` is not a 64-bit integer")));
     }
-    let float = || text.parse().ok().filter(|n: &f64| n.is_finite()).map(Number::Float);
-    let number = text.parse().ok().map(Number::Int).or_else(float);
+    let number = text
+        .parse()
+        .ok()
+        .map(Number::Int)
+        .or_else(|| text.parse().ok().filter(|n: &f64| n.is_finite()).map(Number::Float));
     number.ok_or_else(|| Reply::error(format!("INVALID `{text}` is not a number to add")))
 }
 
@@ -188,14 +183,18 @@ fn getv(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 fn read_cell(words: &[&[u8]], shape: Shape) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, at) = (arguments.name()?, arguments.point()?);
+    let name = arguments.name()?;
+    let at = arguments.point()?;
     arguments.end()?;
     Ok(Plan::one(CellCommand::Get { name }, shape).at(at))
 }
 
 fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (mut prefix, mut after, mut limit, mut at) = (String::new(), None, DEFAULT_LIMIT, None);
+    let mut prefix = String::new();
+    let mut after = None;
+    let mut limit = DEFAULT_LIMIT;
+    let mut at = None;
     while arguments.left() > 0 {
         if arguments.take("PREFIX") {
             prefix = arguments.text()?.to_owned();
@@ -219,7 +218,8 @@ fn history(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 /// Consumes `[LIMIT n] [BEFORE counter]`, the last options of a command.
 pub(super) fn versions(arguments: &mut Arguments<'_>) -> Result<(usize, Option<u64>), Reply> {
-    let (mut limit, mut before) = (DEFAULT_LIMIT, None);
+    let mut limit = DEFAULT_LIMIT;
+    let mut before = None;
     while arguments.left() > 0 {
         if arguments.take("LIMIT") {
             limit = arguments.limit()?;

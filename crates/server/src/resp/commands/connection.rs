@@ -84,16 +84,15 @@ fn protocol(version: &[u8]) -> Result<Protocol, Reply> {
 fn heard(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let mut arguments = call.arguments();
     let protocol = arguments.shift().map_or(Ok(call.session.protocol), protocol)?;
-    let (mut greeting, mut credentials) = (Greeting { protocol, name: None }, None);
+    let mut greeting = Greeting { protocol, name: None };
+    let mut credentials = None;
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("SETNAME") => {
-                greeting.name = Some(client_name(arguments.word()?)?)
-            }
-            () if arguments.take("AUTH") => {
-                credentials = Some((arguments.word()?, arguments.word()?));
-            }
-            () => return Err(Reply::error("ERR Syntax error in HELLO option")),
+        if arguments.take("SETNAME") {
+            greeting.name = Some(client_name(arguments.word()?)?)
+        } else if arguments.take("AUTH") {
+            credentials = Some((arguments.word()?, arguments.word()?));
+        } else {
+            return Err(Reply::error("ERR Syntax error in HELLO option"));
         }
     }
     match credentials {
@@ -215,9 +214,10 @@ fn list(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> 
 }
 
 fn on_or_off(arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
-    match arguments.take("ON") || arguments.take("OFF") {
-        true => arguments.end().map(|()| OK),
-        false => Err(syntax_error()),
+    if arguments.take("ON") || arguments.take("OFF") {
+        arguments.end().map(|()| OK)
+    } else {
+        Err(syntax_error())
     }
 }
 

@@ -52,14 +52,16 @@ fn read_wish(words: &[&[u8]]) -> Result<Wish, Reply> {
     let mut wish =
         Wish { after: None, filter: Filter::default(), limit: DEFAULT_LIMIT, wait_ms: 0 };
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("AFTER") => wish.after = Some(arguments.count()?),
-            () if arguments.take("PREFIX") => {
-                wish.filter.prefix = Some(arguments.text()?.to_owned());
-            }
-            () if arguments.take("LIMIT") => wish.limit = some(arguments.limit()?)?,
-            () if arguments.take("WAIT") => wish.wait_ms = arguments.count()?,
-            () => return Err(syntax_error()),
+        if arguments.take("AFTER") {
+            wish.after = Some(arguments.count()?)
+        } else if arguments.take("PREFIX") {
+            wish.filter.prefix = Some(arguments.text()?.to_owned());
+        } else if arguments.take("LIMIT") {
+            wish.limit = some(arguments.limit()?)?
+        } else if arguments.take("WAIT") {
+            wish.wait_ms = arguments.count()?
+        } else {
+            return Err(syntax_error());
         }
     }
     Ok(wish)
@@ -111,7 +113,8 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     if Arc::strong_count(&call.session.watches) > WATCHES {
         return Err(Reply::error("ERR this connection watches as much as one may: connect again"));
     }
-    let (db, limit) = (&call.shared().db, call.shared().settings.feed_changes);
+    let db = &call.shared().db;
+    let limit = call.shared().settings.feed_changes;
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
     let reading = Reading::new(feed, limit, Until::Gone, ROWS, seat);

@@ -94,8 +94,10 @@ fn hsetnx(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 fn set(words: &[&[u8]], command: &str, only_absent: bool, shape: Shape) -> Result<Plan, Reply> {
     let (pairs, []) = words[2..].as_chunks::<2>() else { return Err(wrong_arity(command)) };
-    let pair = |[field, value]: &[&[u8]; 2]| Ok((Field::new(field)?, value.to_vec()));
-    let pairs = pairs.iter().map(pair).collect::<Result<_, Reply>>()?;
+    let pairs = pairs
+        .iter()
+        .map(|[field, value]| Ok((Field::new(field)?, value.to_vec())))
+        .collect::<Result<_, Reply>>()?;
     Ok(Plan::one(HashCommand::Set { key: name(words[1])?, pairs, only_absent }, shape))
 }
 
@@ -129,7 +131,9 @@ fn whole_sum(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn hincrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let (key, field, by) = (name(words[1])?, Field::new(words[2])?, float(words[3])?);
+    let key = name(words[1])?;
+    let field = Field::new(words[2])?;
+    let by = float(words[3])?;
     let command = HashCommand::AddFloat { key, field, by };
     Ok(Plan::one(command, Shape::with(sum, float_words)))
 }
@@ -202,8 +206,12 @@ fn hmget(words: &[&[u8]]) -> Result<Plan, Reply> {
     let fields = (asked.len() <= FEW_FIELDS).then(|| asked.clone());
     let reply = move |answers: Answers, _: Stamp| {
         of_found(answers, |fields| {
-            let value = |field: &Field| Reply::maybe(fields.get(field.as_bytes()).map(Reply::text));
-            Reply::Array(asked.iter().map(value).collect())
+            Reply::Array(
+                asked
+                    .iter()
+                    .map(|field| Reply::maybe(fields.get(field.as_bytes()).map(Reply::text)))
+                    .collect(),
+            )
         })
     };
     let shape = Shape::asked(reply, redis_words);
@@ -236,8 +244,7 @@ fn whole(
     words: &[&[u8]],
     reply: impl Fn(Fields) -> Reply + Send + Sync + 'static,
 ) -> Result<Plan, Reply> {
-    let reply = move |answers: Answers, _: Stamp| of_found(answers, &reply);
-    all_fields(words, Shape::asked(reply, redis_words))
+    all_fields(words, Shape::asked(move |answers, _| of_found(answers, &reply), redis_words))
 }
 
 fn hrandfield(words: &[&[u8]]) -> Result<Plan, Reply> {
@@ -293,8 +300,11 @@ fn some_at_random(fields: Fields, count: i64, with_values: bool, mut chance: Cha
         all.truncate(wanted);
         return shown(all, with_values);
     }
-    let size = |(field, value): &(Field, Vec<u8>)| field.as_bytes().len() + value.len() + 64;
-    let largest_bytes = all.iter().map(size).max().unwrap_or_default();
+    let largest_bytes = all
+        .iter()
+        .map(|(field, value)| field.as_bytes().len() + value.len() + 64)
+        .max()
+        .unwrap_or_default();
     if wanted.saturating_mul(largest_bytes) > ANSWERS_LIMIT_BYTES {
         let limit = ANSWERS_LIMIT_BYTES >> 20;
         let message = format!("TOOLARGE so many fields take more than {limit} MiB: ask for fewer");
@@ -305,9 +315,10 @@ fn some_at_random(fields: Fields, count: i64, with_values: bool, mut chance: Cha
 }
 
 fn shown(fields: Vec<(Field, Vec<u8>)>, with_values: bool) -> Reply {
-    match with_values {
-        true => Reply::Pairs(fields.into_iter().map(pair).collect()),
-        false => Reply::texts(fields.iter().map(|(field, _)| field.as_bytes())),
+    if with_values {
+        Reply::Pairs(fields.into_iter().map(pair).collect())
+    } else {
+        Reply::texts(fields.iter().map(|(field, _)| field.as_bytes()))
     }
 }
 
@@ -413,7 +424,9 @@ mod tests {
 
     #[test]
     fn a_scan_gives_what_stays_once_whatever_comes_and_goes() {
-        let (mut fields, mut cursor, mut seen) = (record(100), 0, Vec::new());
+        let mut fields = record(100);
+        let mut cursor = 0;
+        let mut seen = Vec::new();
         let scan = Scan { pattern: None, count: 7 };
         for round in 0.. {
             let (next, given) = words(&page(fields.clone(), cursor, &scan));

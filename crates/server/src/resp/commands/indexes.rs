@@ -40,24 +40,23 @@ fn prefix(words: &[&[u8]]) -> String {
 
 fn index(call: &mut Call<'_>) -> Result<Job, Reply> {
     let mut arguments = call.arguments();
-    match () {
-        () if arguments.take("ADD") => add(call, &mut arguments),
-        () if arguments.take("DROP") => {
-            let id = arguments.count()?;
-            arguments.end()?;
-            let records = call.shared().db.records();
-            Ok(Box::new(move || match u32::try_from(id) {
-                Ok(id) => reply(records.drop_index(id), |did| Reply::Int(did.into())),
-                Err(_) => Reply::Int(0),
-            }))
-        }
-        () if arguments.take("LIST") => {
-            arguments.end()?;
-            let records = call.shared().db.records();
-            let rows = |all: Vec<IndexInfo>| Reply::Array(all.into_iter().map(row).collect());
-            Ok(Box::new(move || reply(records.indexes(), rows)))
-        }
-        () => Err(syntax_error()),
+    if arguments.take("ADD") {
+        add(call, &mut arguments)
+    } else if arguments.take("DROP") {
+        let id = arguments.count()?;
+        arguments.end()?;
+        let records = call.shared().db.records();
+        Ok(Box::new(move || match u32::try_from(id) {
+            Ok(id) => reply(records.drop_index(id), |did| Reply::Int(did.into())),
+            Err(_) => Reply::Int(0),
+        }))
+    } else if arguments.take("LIST") {
+        arguments.end()?;
+        let records = call.shared().db.records();
+        let rows = |all: Vec<IndexInfo>| Reply::Array(all.into_iter().map(row).collect());
+        Ok(Box::new(move || reply(records.indexes(), rows)))
+    } else {
+        Err(syntax_error())
     }
 }
 

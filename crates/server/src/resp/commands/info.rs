@@ -45,7 +45,8 @@ fn line(name: &str, value: impl Display) -> (String, String) {
 }
 
 fn sections(shared: &Shared) -> Vec<Section> {
-    let (stats, totals) = (shared.db.stats(), shared.figures.totals());
+    let stats = shared.db.stats();
+    let totals = shared.figures.totals();
     vec![
         ("Server", server(shared)),
         ("Clients", clients(shared)),

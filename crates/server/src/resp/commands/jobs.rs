@@ -90,7 +90,8 @@ pub(super) fn span(arguments: &mut Arguments<'_>) -> Result<Duration, Reply> {
 
 /// Consumes the type and the id of a job.
 fn job_name(arguments: &mut Arguments<'_>) -> Result<JobName, Reply> {
-    let (task_type, id) = (arguments.text()?, arguments.text()?);
+    let task_type = arguments.text()?;
+    let id = arguments.text()?;
     Ok(JobName::new(task_type, id)?)
 }
 
@@ -109,23 +110,27 @@ fn submit(words: &[&[u8]]) -> Result<Order, Reply> {
 }
 
 fn option(new: New, arguments: &mut Arguments<'_>) -> Result<New, Reply> {
-    match () {
-        () if arguments.take("DEPENDS") => {
-            let names = arguments.text()?.split(',');
-            names.into_iter().try_fold(new, |new, name| Ok(new.depends_on(name)?))
-        }
-        () => new.with(|submission| set(submission, arguments)),
+    if arguments.take("DEPENDS") {
+        let names = arguments.text()?.split(',');
+        names.into_iter().try_fold(new, |new, name| Ok(new.depends_on(name)?))
+    } else {
+        new.with(|submission| set(submission, arguments))
     }
 }
 
 fn set(submission: Submission, arguments: &mut Arguments<'_>) -> Result<Submission, Reply> {
-    Ok(match () {
-        () if arguments.take("DATA") => submission.params(arguments.word()?),
-        () if arguments.take("PRIORITY") => submission.priority(number(arguments.whole()?)?),
-        () if arguments.take("RUNAT") => submission.run_at_ms(arguments.count()?),
-        () if arguments.take("TIMEOUT") => submission.timeout_ms(arguments.count()?),
-        () if arguments.take("RETRIES") => submission.max_retries(number(arguments.count()?)?),
-        () => return Err(syntax_error()),
+    Ok(if arguments.take("DATA") {
+        submission.params(arguments.word()?)
+    } else if arguments.take("PRIORITY") {
+        submission.priority(number(arguments.whole()?)?)
+    } else if arguments.take("RUNAT") {
+        submission.run_at_ms(arguments.count()?)
+    } else if arguments.take("TIMEOUT") {
+        submission.timeout_ms(arguments.count()?)
+    } else if arguments.take("RETRIES") {
+        submission.max_retries(number(arguments.count()?)?)
+    } else {
+        return Err(syntax_error());
     })
 }
 
@@ -142,10 +147,12 @@ fn claim(words: &[&[u8]]) -> Result<Order, Reply> {
     }
     claim.worker = arguments.text()?.to_owned();
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("LEASE") => claim.lease = Some(span(&mut arguments)?),
-            () if arguments.take("WAIT") => claim.wait = Some(span(&mut arguments)?),
-            () => return Err(syntax_error()),
+        if arguments.take("LEASE") {
+            claim.lease = Some(span(&mut arguments)?)
+        } else if arguments.take("WAIT") {
+            claim.wait = Some(span(&mut arguments)?)
+        } else {
+            return Err(syntax_error());
         }
     }
     Ok(Order::Claim(claim))
@@ -161,7 +168,8 @@ fn beat(words: &[&[u8]]) -> Result<Order, Reply> {
 
 fn step(words: &[&[u8]]) -> Result<Order, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (grant, step) = (grant(&mut arguments)?, arguments.count()?);
+    let grant = grant(&mut arguments)?;
+    let step = arguments.count()?;
     let of = arguments.take("OF").then(|| arguments.count()).transpose()?;
     arguments.end()?;
     Ok(Order::Step(grant, step, of))
@@ -179,10 +187,10 @@ fn fail(words: &[&[u8]]) -> Result<Order, Reply> {
     let mut arguments = Arguments::behind(words);
     let grant = grant(&mut arguments)?;
     let message = String::from_utf8_lossy(arguments.word()?).into_owned();
-    let retry = match arguments.take("RETRY") {
-        true if arguments.take("AFTER") => Retry::After(span(&mut arguments)?),
-        true => Retry::Now,
-        false => Retry::Never,
+    let retry = if arguments.take("RETRY") {
+        if arguments.take("AFTER") { Retry::After(span(&mut arguments)?) } else { Retry::Now }
+    } else {
+        Retry::Never
     };
     arguments.end()?;
     Ok(Order::Fail(grant, message, retry))
@@ -222,7 +230,8 @@ fn claimed((claimed, data): Given) -> Reply {
 
 fn get(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, at) = (job_name(&mut arguments)?, arguments.point()?);
+    let name = job_name(&mut arguments)?;
+    let at = arguments.point()?;
     arguments.end()?;
     let key = Name::new(&keys.job(&name))?;
     Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
@@ -245,13 +254,14 @@ impl Asked {
         JobName::new(&task_type, "any")?;
         let mut asked = Asked { task_type, state: None, after: None, limit: None, at: None };
         while arguments.left() > 0 {
-            match () {
-                () if arguments.take("STATE") => {
-                    asked.state = Some(State::parse(arguments.text()?)?);
-                }
-                () if arguments.take("AFTER") => asked.after = Some(arguments.text()?.to_owned()),
-                () if arguments.take("LIMIT") => asked.limit = Some(arguments.limit()?),
-                () => asked.at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+            if arguments.take("STATE") {
+                asked.state = Some(State::parse(arguments.text()?)?);
+            } else if arguments.take("AFTER") {
+                asked.after = Some(arguments.text()?.to_owned())
+            } else if arguments.take("LIMIT") {
+                asked.limit = Some(arguments.limit()?)
+            } else {
+                asked.at = Some(arguments.point()?.ok_or_else(syntax_error)?)
             }
         }
         Ok(asked)
@@ -269,7 +279,8 @@ impl Asked {
 
 fn list(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     let asked = Asked::read(words)?;
-    let (prefix, filters) = (keys.of_type(&asked.task_type), asked.filters()?);
+    let prefix = keys.of_type(&asked.task_type);
+    let filters = asked.filters()?;
     let after = asked.after.map(|id| format!("{prefix}{id}"));
     let limit = asked.limit.unwrap_or(DEFAULT_LIMIT);
     let scan = RecordCommand::Scan { prefix: prefix.clone(), filters, after, limit };
@@ -314,7 +325,8 @@ fn count(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     if asked.after.is_some() || asked.limit.is_some() {
         return Err(syntax_error());
     }
-    let (prefix, filters) = (keys.of_type(&asked.task_type), asked.filters()?);
+    let prefix = keys.of_type(&asked.task_type);
+    let filters = asked.filters()?;
     let count = RecordCommand::Count { prefix, filters };
     Ok(Plan::one(count, Shape::ours(how_many)).at(asked.at))
 }
@@ -337,10 +349,9 @@ fn history(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     let (limit, before) = versions(&mut arguments)?;
     let key = Name::new(&keys.job(&name))?;
     let rows = move |answers: Answers, _: Stamp| match only(answers) {
-        Some(Answer::RecordHistory(versions)) => {
-            let row = |entry| version(JobVersion::of(&name, entry));
-            Reply::Array(versions.into_iter().map(row).collect())
-        }
+        Some(Answer::RecordHistory(versions)) => Reply::Array(
+            versions.into_iter().map(|entry| version(JobVersion::of(&name, entry))).collect(),
+        ),
         _ => unexpected(),
     };
     let shape = Shape::asked(rows, Reply::from);

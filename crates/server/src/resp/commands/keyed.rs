@@ -104,36 +104,38 @@ fn version(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
 
 /// Consumes `VERSION version`.
 fn versioned(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
-    match arguments.take("VERSION") {
-        true => version(arguments),
-        false => Err(syntax_error()),
-    }
+    if arguments.take("VERSION") { version(arguments) } else { Err(syntax_error()) }
 }
 
 fn put(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, key, value) = (arguments.name()?, arguments.word()?, arguments.word()?);
+        let space = arguments.name()?;
+        let key = arguments.word()?;
+        let value = arguments.word()?;
         write(space, StateWrite::put(key, value, versioned(arguments)?))
     })
 }
 
 fn delete(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, key) = (arguments.name()?, arguments.word()?);
+        let space = arguments.name()?;
+        let key = arguments.word()?;
         write(space, StateWrite::delete(key, versioned(arguments)?))
     })
 }
 
 fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, key) = (arguments.name()?, arguments.word()?);
+        let space = arguments.name()?;
+        let key = arguments.word()?;
         write(space, StateWrite::append(key, arguments.word()?, arguments.word()?))
     })
 }
 
 fn advance(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, source) = (arguments.name()?, arguments.text()?);
+        let space = arguments.name()?;
+        let source = arguments.text()?;
         write(space, StateWrite::advance(source, arguments.count()?))
     })
 }
@@ -161,7 +163,8 @@ fn wrote(answers: Answers, _: Stamp) -> Reply {
 
 fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, key) = (arguments.name()?, StateKey(arguments.word()?.to_vec()));
+        let space = arguments.name()?;
+        let key = StateKey(arguments.word()?.to_vec());
         let command = StateCommand::Look { space, keys: vec![key] };
         Ok(Plan::one(command, Shape::ours(state)).at(arguments.point()?))
     })
@@ -192,7 +195,9 @@ impl Wanted {
     /// Reads the options behind a space. `words` are the options that the command allows besides `LIMIT`,
     /// `REV` and `AT`.
     fn read(arguments: &mut Arguments<'_>, words: &[&str]) -> Result<Wanted, Reply> {
-        let (prefix, after, below) = (Vec::new(), None, None);
+        let prefix = Vec::new();
+        let after = None;
+        let below = None;
         let mut wanted = Wanted { prefix, after, below, limit: DEFAULT_LIMIT, at: None };
         while arguments.left() > 0 {
             match words.iter().find(|word| arguments.take(word)).copied() {
@@ -252,7 +257,8 @@ fn states(answers: Answers, _: Stamp) -> Reply {
 
 fn items(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, key) = (arguments.name()?, arguments.word()?.to_vec());
+        let space = arguments.name()?;
+        let key = arguments.word()?.to_vec();
         let Wanted { after, limit, at, .. } = Wanted::read(arguments, &["AFTER"])?;
         let command = StateCommand::Items { space, key, after, limit };
         Ok(Plan::one(command, Shape::ours(items_of)).at(at))
@@ -311,18 +317,19 @@ fn writes(answers: Answers, _: Stamp) -> Reply {
 
 fn create(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, mut options) = (arguments.name()?, SpaceOptions::default());
+        let space = arguments.name()?;
+        let mut options = SpaceOptions::default();
         while arguments.left() > 0 {
-            match () {
-                () if arguments.take("VERSIONS") => {
-                    options.versions = Some(arguments.text()?.parse()?);
-                }
-                () if arguments.take("ORDERED") => options.ordered = true,
-                () if arguments.take("GROUPS") => {
-                    options.groups = u32::try_from(arguments.count()?).unwrap_or(u32::MAX);
-                }
-                () if arguments.take("MERGED") => return Err(functions_are_programs()),
-                () => return Err(syntax_error()),
+            if arguments.take("VERSIONS") {
+                options.versions = Some(arguments.text()?.parse()?);
+            } else if arguments.take("ORDERED") {
+                options.ordered = true
+            } else if arguments.take("GROUPS") {
+                options.groups = u32::try_from(arguments.count()?).unwrap_or(u32::MAX);
+            } else if arguments.take("MERGED") {
+                return Err(functions_are_programs());
+            } else {
+                return Err(syntax_error());
             }
         }
         options.check()?;
@@ -340,7 +347,8 @@ fn functions_are_programs() -> Reply {
 
 fn seal(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, frontier) = (arguments.name()?, version(arguments)?);
+        let space = arguments.name()?;
+        let frontier = version(arguments)?;
         let command = StateCommand::Seal { space, frontier, limit: PAGE_LIMIT };
         Ok(Plan::one(command, Shape::ours(sealed)))
     })
@@ -410,7 +418,8 @@ fn spaces(words: &[&[u8]]) -> Result<Plan, Reply> {
             String::from_utf8(bytes)
                 .map_err(|_| Reply::error("INVALID a name is UTF-8, and this one is not"))
         };
-        let (prefix, after) = (text(prefix)?, after.map(text).transpose()?);
+        let prefix = text(prefix)?;
+        let after = after.map(text).transpose()?;
         let command = StateCommand::Spaces { prefix, after, limit };
         Ok(Plan::one(command, Shape::ours(names)).at(at))
     })
@@ -466,7 +475,8 @@ fn written(info: Option<SpaceInfo>, block: &EntryBlock) -> mainstay::Result<Vec<
 
 fn restore(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (space, bytes) = (arguments.name()?, arguments.word()?);
+        let space = arguments.name()?;
+        let bytes = arguments.word()?;
         if bytes.len() > TRANSACTION_LIMIT_BYTES {
             return Err(Reply::error(
                 "TOOLARGE the snapshot has more than 64 MiB, too much for a command: restore it over HTTP, or with \

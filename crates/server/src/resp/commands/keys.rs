@@ -107,8 +107,7 @@ fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
     if words.len() > TRANSACTION_LIMIT_COMMANDS + 1 {
         return Err(too_many_commands());
     }
-    let delete = |name: Name| deletion(name).into_iter();
-    each_key(words, delete)
+    each_key(words, |name| deletion(name).into_iter())
 }
 
 /// Returns the commands that delete the cell and the record with this name.
@@ -140,8 +139,10 @@ fn each_key<C: Iterator<Item = Command>>(
     let reply = move |answers: Answers, _: Stamp| {
         // The answers come first for all cells, then for all records. One kind is missing if the user may
         // not access it.
-        let was_there = |key: &usize| answers.iter().skip(*key).step_by(keys).any(is_there);
-        Reply::number((0..keys).filter(was_there).count() as u64)
+        Reply::number(
+            (0..keys).filter(|key| answers.iter().skip(*key).step_by(keys).any(is_there)).count()
+                as u64,
+        )
     };
     let mut all: Vec<Command> = names.into_iter().flat_map(commands).collect();
     all.sort_by_key(|command| matches!(command, Command::Record(_)));
@@ -211,7 +212,8 @@ fn pexpireat(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 fn expire_in(words: &[&[u8]], unit: Unit, clock: Clock, command: &str) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, time) = (arguments.name()?, arguments.word()?);
+    let name = arguments.name()?;
+    let time = arguments.word()?;
     let only = expire_condition(&mut arguments)?;
     let n = whole(time).ok_or_else(not_an_integer)?;
     let ttl = expiry(n, unit, clock).ok_or_else(|| invalid_time(command))?;
@@ -219,17 +221,22 @@ fn expire_in(words: &[&[u8]], unit: Unit, clock: Clock, command: &str) -> Result
 }
 
 fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> {
-    let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
+    let mut nx = false;
+    let mut xx = false;
+    let mut gt = false;
+    let mut lt = false;
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("NX") => nx = true,
-            () if arguments.take("XX") => xx = true,
-            () if arguments.take("GT") => gt = true,
-            () if arguments.take("LT") => lt = true,
-            () => {
-                let word = String::from_utf8_lossy(arguments.word()?).into_owned();
-                return Err(Reply::error(format!("ERR Unsupported option {word}")));
-            }
+        if arguments.take("NX") {
+            nx = true
+        } else if arguments.take("XX") {
+            xx = true
+        } else if arguments.take("GT") {
+            gt = true
+        } else if arguments.take("LT") {
+            lt = true
+        } else {
+            let word = String::from_utf8_lossy(arguments.word()?).into_owned();
+            return Err(Reply::error(format!("ERR Unsupported option {word}")));
         }
     }
     match (nx, xx, gt, lt) {
@@ -295,13 +302,13 @@ fn both() -> Vec<Contract> {
 
 /// The plan of `KEYS` inside a transaction, which examines at most one page of names.
 fn matching(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
-    let (pattern, prefix) = (Pattern::new(words[1])?, fixed_prefix(words[1]));
+    let pattern = Pattern::new(words[1])?;
+    let prefix = fixed_prefix(words[1]);
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
         Some(Answer::Names(page)) => {
             let glob = pattern.compile();
-            let fits = |name: &String| glob.matches(name.as_bytes());
-            Reply::texts(page.names.into_iter().filter(fits))
+            Reply::texts(page.names.into_iter().filter(|name| glob.matches(name.as_bytes())))
         }
         _ => unexpected(),
     };
@@ -323,7 +330,8 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let Asker { shared, user } = *asker;
     let after = shared.cursors.after(user, scan.cursor).ok_or_else(invalid_cursor)?;
     let kinds: Vec<Contract> = both().into_iter().filter(|kind| scan.wants(*kind)).collect();
-    let (prefix, limit) = (scan.prefix(), scan.count.min(PAGE));
+    let prefix = scan.prefix();
+    let limit = scan.count.min(PAGE);
     let cursors = shared.cursors.clone();
     let pattern = scan.pattern.map(Pattern::new).transpose()?;
     let pattern_bytes = pattern.as_ref().map_or(0, Pattern::bytes);
@@ -342,8 +350,9 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
 
 /// Returns a page of a scan: the cursor and the matching names.
 fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
-    let fits = |name: &String| glob.is_none_or(|glob| glob.matches(name.as_bytes()));
-    let names = Reply::texts(names.into_iter().filter(fits));
+    let names = Reply::texts(
+        names.into_iter().filter(|name| glob.is_none_or(|glob| glob.matches(name.as_bytes()))),
+    );
     Reply::Array(vec![Reply::text(next.to_string()), names])
 }
 
@@ -353,7 +362,8 @@ const RANDOM_NAMES: usize = 1_000;
 /// The plan of `RANDOMKEY` inside a transaction. It chooses from the first thousand names, all of which
 /// become part of the transaction's read set.
 fn some_name(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
-    let (prefix, hidden) = (String::new(), asker.shared.jobs.hidden_keys().to_vec());
+    let prefix = String::new();
+    let hidden = asker.shared.jobs.hidden_keys().to_vec();
     let limit = RANDOM_NAMES;
     let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit, hidden };
     let reply = |answers: Answers, _: Stamp| match only(answers) {
@@ -380,10 +390,13 @@ fn flush_words(arguments: &mut Arguments<'_>) -> Result<(), Reply> {
 }
 
 fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (moment, kinds) = (call.moment()?, call.kinds());
-    let (glob, prefix) = (Glob::new(call.words[1])?, fixed_prefix(call.words[1]));
+    let moment = call.moment()?;
+    let kinds = call.kinds();
+    let glob = Glob::new(call.words[1])?;
+    let prefix = fixed_prefix(call.words[1]);
     Ok(Box::new(move || {
-        let (mut found, mut bytes) = (Vec::new(), 0);
+        let mut found = Vec::new();
+        let mut bytes = 0;
         let looked = each_page(&moment, &kinds, &prefix, |names| {
             for name in names.into_iter().filter(|name| glob.matches(name.as_bytes())) {
                 bytes += size_of::<Reply>() + name.len();
@@ -463,8 +476,10 @@ fn scan(call: &mut Call<'_>) -> Result<Job, Reply> {
     let count = scan.count.min(PAGE);
     let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let glob = scan.pattern.map(Glob::new).transpose()?;
-    let (moment, prefix) = (call.moment()?, scan.prefix());
-    let (cursors, user) = (call.shared().cursors.clone(), call.user_name().to_owned());
+    let moment = call.moment()?;
+    let prefix = scan.prefix();
+    let cursors = call.shared().cursors.clone();
+    let user = call.user_name().to_owned();
     let reply = move |page: Page| {
         let next = page.next.map_or(0, |name| cursors.keep(&user, name));
         scanned(next, page.names, glob.as_ref())
@@ -475,7 +490,8 @@ fn scan(call: &mut Call<'_>) -> Result<Job, Reply> {
 }
 
 fn random(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (moment, kinds) = (call.moment()?, call.kinds());
+    let moment = call.moment()?;
+    let kinds = call.kinds();
     Ok(Box::new(move || match moment.random_name(&kinds, chance, usize::MAX) {
         Ok(page) => Reply::maybe(page.names.into_iter().next().map(Reply::text)),
         Err(error) => error.into(),
@@ -490,7 +506,8 @@ fn chance() -> u64 {
 /// Deletes all present keys in several transactions. Keys written meanwhile may remain.
 fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     flush_words(&mut call.arguments())?;
-    let (moment, empty) = (call.moment()?, call.session.transaction());
+    let moment = call.moment()?;
+    let empty = call.session.transaction();
     let db = call.shared().db.clone();
     let hidden = call.shared().jobs.hidden_keys();
     Ok(Box::new(move || {

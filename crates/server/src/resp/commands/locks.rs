@@ -52,7 +52,8 @@ fn take(words: &[&[u8]]) -> Result<Order, Reply> {
 
 fn renew(words: &[&[u8]]) -> Result<Order, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, token) = (lock(&mut arguments)?, arguments.count()?);
+    let name = lock(&mut arguments)?;
+    let token = arguments.count()?;
     Ok(Order::Renew(name, token, lease(&mut arguments)?))
 }
 
@@ -63,7 +64,8 @@ fn free(words: &[&[u8]]) -> Result<Order, Reply> {
 
 fn get(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, at) = (lock(&mut arguments)?, arguments.point()?);
+    let name = lock(&mut arguments)?;
+    let at = arguments.point()?;
     arguments.end()?;
     let key = Name::new(&keys.lock(&name))?;
     Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(holder)).at(at))

@@ -53,7 +53,8 @@ fn plan(command: OutboxCommand, shape: fn(Answers, Stamp) -> Reply) -> Result<Pl
 
 fn put(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (subject, payload) = (arguments.text()?.to_owned(), arguments.word()?.to_vec());
+    let subject = arguments.text()?.to_owned();
+    let payload = arguments.word()?.to_vec();
     let run = arguments.take("RUN").then(|| arguments.name()).transpose()?;
     arguments.end()?;
     plan(OutboxCommand::Put { subject, payload, run }, id)
@@ -115,11 +116,13 @@ fn messages(answers: Answers, row: fn(Message) -> Vec<Reply>) -> Reply {
 
 fn ack(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (mut ids, mut token) = (vec![arguments.count()?], None);
+    let mut ids = vec![arguments.count()?];
+    let mut token = None;
     while arguments.left() > 0 && token.is_none() {
-        match arguments.take("TOKEN") {
-            true => token = Some(arguments.count()?),
-            false => ids.push(arguments.count()?),
+        if arguments.take("TOKEN") {
+            token = Some(arguments.count()?)
+        } else {
+            ids.push(arguments.count()?)
         }
     }
     arguments.end()?;
@@ -128,7 +131,8 @@ fn ack(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 fn fail(settings: &Settings, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (id, message) = (arguments.count()?, arguments.word()?);
+    let id = arguments.count()?;
+    let message = arguments.word()?;
     let message = String::from_utf8_lossy(message).into_owned();
     let token = arguments.take("TOKEN").then(|| arguments.count()).transpose()?;
     arguments.end()?;
@@ -147,12 +151,15 @@ fn failed(answers: Answers, _: Stamp) -> Reply {
 
 fn dead(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (mut after, mut limit) = (0, DEFAULT_LIMIT);
+    let mut after = 0;
+    let mut limit = DEFAULT_LIMIT;
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("AFTER") => after = arguments.count()?,
-            () if arguments.take("LIMIT") => limit = arguments.limit()?,
-            () => return Err(syntax_error()),
+        if arguments.take("AFTER") {
+            after = arguments.count()?
+        } else if arguments.take("LIMIT") {
+            limit = arguments.limit()?
+        } else {
+            return Err(syntax_error());
         }
     }
     plan(OutboxCommand::Dead { after, limit }, given_up)

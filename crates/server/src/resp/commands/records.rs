@@ -76,10 +76,12 @@ fn write_to(key: Name) -> Result<RecordWrite, Reply> {
 
 /// Consumes `IS value` or `ABSENT` behind a field.
 fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, Reply> {
-    let is = match () {
-        () if arguments.take("IS") => Some(arguments.word()?.to_vec()),
-        () if arguments.take("ABSENT") => None,
-        () => return Err(syntax_error()),
+    let is = if arguments.take("IS") {
+        Some(arguments.word()?.to_vec())
+    } else if arguments.take("ABSENT") {
+        None
+    } else {
+        return Err(syntax_error());
     };
     Ok(Condition::Field { field, is })
 }
@@ -147,7 +149,8 @@ fn filled(words: &[&[u8]]) -> Result<RecordWrite, Reply> {
 
 fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (key, at) = (arguments.name()?, arguments.point()?);
+    let key = arguments.name()?;
+    let at = arguments.point()?;
     arguments.end()?;
     Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
 }
@@ -219,11 +222,14 @@ impl Asked {
     }
 
     fn read_one(&mut self, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
-        match () {
-            () if arguments.take("WHERE") => self.filters.push(filter(arguments)?),
-            () if arguments.take("AFTER") => self.after = Some(arguments.text()?.to_owned()),
-            () if arguments.take("LIMIT") => self.limit = Some(arguments.limit()?),
-            () => self.at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+        if arguments.take("WHERE") {
+            self.filters.push(filter(arguments)?)
+        } else if arguments.take("AFTER") {
+            self.after = Some(arguments.text()?.to_owned())
+        } else if arguments.take("LIMIT") {
+            self.limit = Some(arguments.limit()?)
+        } else {
+            self.at = Some(arguments.point()?.ok_or_else(syntax_error)?)
         }
         Ok(())
     }
@@ -246,7 +252,8 @@ impl Asked {
 /// Consumes `field op value`.
 fn filter(arguments: &mut Arguments<'_>) -> Result<Where, Reply> {
     let field = field(arguments)?;
-    let (operator, value) = (arguments.word()?, arguments.word()?);
+    let operator = arguments.word()?;
+    let value = arguments.word()?;
     let test = match operator {
         b"=" => Test::Eq(value.to_vec()),
         b"!=" => Test::Ne(value.to_vec()),

@@ -89,18 +89,23 @@ fn appending(mut event: NewEvent, expected: Option<u64>) -> mainstay::Result<Run
 
 fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (run, event_type, data) = (arguments.name()?, arguments.text()?, arguments.word()?);
-    let (mut event, mut expected) = (NewEvent::new(run.as_str(), event_type), None);
+    let run = arguments.name()?;
+    let event_type = arguments.text()?;
+    let data = arguments.word()?;
+    let mut event = NewEvent::new(run.as_str(), event_type);
+    let mut expected = None;
     let mut more = None;
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("EXPECT") => expected = Some(arguments.count()?),
-            () if arguments.take("MORE") => more = Some(arguments.text()?),
-            () if arguments.take("MESSAGE") => {
-                let (subject, payload) = (arguments.text()?, arguments.word()?);
-                event.message = Some(EventMessage::new(subject, payload));
-            }
-            () => say(&mut event, &mut arguments)?,
+        if arguments.take("EXPECT") {
+            expected = Some(arguments.count()?)
+        } else if arguments.take("MORE") {
+            more = Some(arguments.text()?)
+        } else if arguments.take("MESSAGE") {
+            let subject = arguments.text()?;
+            let payload = arguments.word()?;
+            event.message = Some(EventMessage::new(subject, payload));
+        } else {
+            say(&mut event, &mut arguments)?
         }
     }
     event.event_data = value(data);
@@ -119,19 +124,25 @@ fn value(word: &[u8]) -> Value {
 
 /// Reads one option of an event.
 fn say(event: &mut NewEvent, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
-    let part = match () {
-        () if arguments.take("STEP") => &mut event.step_id,
-        () if arguments.take("ATTEMPT") => &mut event.logical_attempt_id,
-        () if arguments.take("PLAN") => &mut event.plan_version,
-        () if arguments.take("PLANID") => &mut event.plan_id,
-        () if arguments.take("KEY") => &mut event.idempotency_key,
-        () if arguments.take("SIGNAL") => &mut event.caused_by_signal_id,
-        () if arguments.take("EVENTID") => &mut event.event_id,
-        () if arguments.take("EMITTED") => {
-            event.emitted_at = Some(Instant::parse(arguments.text()?)?);
-            return Ok(());
-        }
-        () => return Err(syntax_error()),
+    let part = if arguments.take("STEP") {
+        &mut event.step_id
+    } else if arguments.take("ATTEMPT") {
+        &mut event.logical_attempt_id
+    } else if arguments.take("PLAN") {
+        &mut event.plan_version
+    } else if arguments.take("PLANID") {
+        &mut event.plan_id
+    } else if arguments.take("KEY") {
+        &mut event.idempotency_key
+    } else if arguments.take("SIGNAL") {
+        &mut event.caused_by_signal_id
+    } else if arguments.take("EVENTID") {
+        &mut event.event_id
+    } else if arguments.take("EMITTED") {
+        event.emitted_at = Some(Instant::parse(arguments.text()?)?);
+        return Ok(());
+    } else {
+        return Err(syntax_error());
     };
     *part = Some(arguments.text()?.to_owned());
     Ok(())
@@ -198,7 +209,8 @@ fn placed(error: mainstay::Error) -> Reply {
 
 fn bootstrap(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (run, metadata) = (arguments.name()?, Value::from_json(arguments.text()?)?);
+    let run = arguments.name()?;
+    let metadata = Value::from_json(arguments.text()?)?;
     let events = NewEvent::list_from_json(&run, arguments.text()?).map_err(placed)?;
     for (place, event) in events.iter().enumerate() {
         let checked = event.check().and_then(|()| event.key());
@@ -266,14 +278,18 @@ struct Wanted {
 impl Wanted {
     fn read(words: &[&[u8]]) -> Result<Wanted, Reply> {
         let mut arguments = Arguments::behind(words);
-        let (run, limit) = (arguments.name()?, DEFAULT_LIMIT);
+        let run = arguments.name()?;
+        let limit = DEFAULT_LIMIT;
         let mut wanted = Wanted { run, after: 0, limit, at: None, wait_ms: None };
         while arguments.left() > 0 {
-            match () {
-                () if arguments.take("AFTER") => wanted.after = arguments.count()?,
-                () if arguments.take("LIMIT") => wanted.limit = arguments.limit()?,
-                () if arguments.take("WAIT") => wanted.wait_ms = Some(arguments.count()?),
-                () => wanted.at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+            if arguments.take("AFTER") {
+                wanted.after = arguments.count()?
+            } else if arguments.take("LIMIT") {
+                wanted.limit = arguments.limit()?
+            } else if arguments.take("WAIT") {
+                wanted.wait_ms = Some(arguments.count()?)
+            } else {
+                wanted.at = Some(arguments.point()?.ok_or_else(syntax_error)?)
             }
         }
         Ok(wanted)
@@ -281,9 +297,10 @@ impl Wanted {
 
     /// Fails if the request has options that this command does not allow.
     fn only(self, waits: bool, at: bool) -> Result<Wanted, Reply> {
-        match (self.wait_ms.is_some() && !waits) || (self.at.is_some() && !at) {
-            true => Err(syntax_error()),
-            false => Ok(self),
+        if (self.wait_ms.is_some() && !waits) || (self.at.is_some() && !at) {
+            Err(syntax_error())
+        } else {
+            Ok(self)
         }
     }
 }
@@ -340,11 +357,14 @@ fn tail_inside(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
 
 fn snapshot(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (run, mut seq, mut at) = (arguments.name()?, None, None);
+    let run = arguments.name()?;
+    let mut seq = None;
+    let mut at = None;
     while arguments.left() > 0 {
-        match arguments.take("SEQ") {
-            true => seq = Some(arguments.count()?),
-            false => at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+        if arguments.take("SEQ") {
+            seq = Some(arguments.count()?)
+        } else {
+            at = Some(arguments.point()?.ok_or_else(syntax_error)?)
         }
     }
     Ok(Plan::one(RunCommand::Snapshot { run, seq }, Shape::ours(summed)).at(at))
@@ -370,15 +390,23 @@ fn key(call: &mut Call<'_>) -> Reply {
 
 fn made_key(words: &[&[u8]]) -> Result<Reply, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (run, event_type) = (arguments.name()?, arguments.text()?);
-    let (mut step, mut attempt, mut plan, mut plan_id) = (None, None, None, None);
+    let run = arguments.name()?;
+    let event_type = arguments.text()?;
+    let mut step = None;
+    let mut attempt = None;
+    let mut plan = None;
+    let mut plan_id = None;
     while arguments.left() > 0 {
-        let part = match () {
-            () if arguments.take("STEP") => &mut step,
-            () if arguments.take("ATTEMPT") => &mut attempt,
-            () if arguments.take("PLAN") => &mut plan,
-            () if arguments.take("PLANID") => &mut plan_id,
-            () => return Err(syntax_error()),
+        let part = if arguments.take("STEP") {
+            &mut step
+        } else if arguments.take("ATTEMPT") {
+            &mut attempt
+        } else if arguments.take("PLAN") {
+            &mut plan
+        } else if arguments.take("PLANID") {
+            &mut plan_id
+        } else {
+            return Err(syntax_error());
         };
         *part = Some(arguments.text()?);
     }
@@ -391,7 +419,8 @@ fn made_key(words: &[&[u8]]) -> Result<Reply, Reply> {
 
 fn info(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (run, at) = (arguments.name()?, arguments.point()?);
+    let run = arguments.name()?;
+    let at = arguments.point()?;
     arguments.end()?;
     Ok(Plan::one(RunCommand::Get { run }, Shape::ours(known)).at(at))
 }
@@ -432,7 +461,8 @@ fn told(answers: Answers, _: Stamp) -> Reply {
 
 fn revision(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (run, seq) = (arguments.name()?, arguments.count()?);
+    let run = arguments.name()?;
+    let seq = arguments.count()?;
     Ok(Plan::one(RunCommand::Revision { run, seq }, Shape::ours(brought)))
 }
 
@@ -445,15 +475,21 @@ fn brought(answers: Answers, _: Stamp) -> Reply {
 
 fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (mut filter, mut after, mut limit) = (RunFilter::default(), None, DEFAULT_LIMIT);
+    let mut filter = RunFilter::default();
+    let mut after = None;
+    let mut limit = DEFAULT_LIMIT;
     let mut at = None;
     while arguments.left() > 0 {
-        match () {
-            () if arguments.take("PREFIX") => filter.prefix = arguments.text()?.to_owned(),
-            () if arguments.take("STATUS") => filter.status = Some(status(arguments.word()?)?),
-            () if arguments.take("AFTER") => after = Some(arguments.text()?.to_owned()),
-            () if arguments.take("LIMIT") => limit = arguments.limit()?,
-            () => at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+        if arguments.take("PREFIX") {
+            filter.prefix = arguments.text()?.to_owned()
+        } else if arguments.take("STATUS") {
+            filter.status = Some(status(arguments.word()?)?)
+        } else if arguments.take("AFTER") {
+            after = Some(arguments.text()?.to_owned())
+        } else if arguments.take("LIMIT") {
+            limit = arguments.limit()?
+        } else {
+            at = Some(arguments.point()?.ok_or_else(syntax_error)?)
         }
     }
     Ok(Plan::one(RunCommand::List { filter, after, limit }, Shape::ours(names)).at(at))

@@ -143,11 +143,14 @@ fn time(call: &mut Call<'_>) -> Reply {
 
 fn durability(call: &mut Call<'_>) -> Reply {
     let mut arguments = call.arguments();
-    let durability = match () {
-        () if arguments.take("SYNC") => Durability::Sync,
-        () if arguments.take("INTERVAL") => Durability::Interval,
-        () if arguments.take("MEMORY") => Durability::Memory,
-        () => return syntax_error(),
+    let durability = if arguments.take("SYNC") {
+        Durability::Sync
+    } else if arguments.take("INTERVAL") {
+        Durability::Interval
+    } else if arguments.take("MEMORY") {
+        Durability::Memory
+    } else {
+        return syntax_error();
     };
     if call.session.open.is_some() {
         return Reply::error("ERR DURABILITY is not for inside a transaction");
@@ -164,7 +167,8 @@ fn counting(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn count(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (moment, kinds) = (call.moment()?, call.kinds());
+    let moment = call.moment()?;
+    let kinds = call.kinds();
     Ok(Box::new(move || {
         let mut count = 0;
         let counted = super::keys::each_page(&moment, &kinds, "", |names| {

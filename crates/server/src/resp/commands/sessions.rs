@@ -101,19 +101,22 @@ fn answer(answers: Answers) -> Option<SessionAnswer> {
 
 fn open(words: &[&[u8]]) -> Result<Plan, Reply> {
     let options = understood(words, |arguments| {
-        let (mut options, mut session, mut lease) = (SessionOptions::new(), None, None);
+        let mut options = SessionOptions::new();
+        let mut session = None;
+        let mut lease = None;
         while arguments.left() > 0 {
-            match () {
-                () if arguments.take("ID") => put(&mut session, arguments.name()?)?,
-                () if arguments.take("LEASE") => put(&mut lease, arguments.count()?)?,
-                () if arguments.take("CAP") => {
-                    options = options.capability(arguments.text()?, arguments.text()?);
-                }
-                () => return Err(syntax_error()),
+            if arguments.take("ID") {
+                put(&mut session, arguments.name()?)?
+            } else if arguments.take("LEASE") {
+                put(&mut lease, arguments.count()?)?
+            } else if arguments.take("CAP") {
+                options = options.capability(arguments.text()?, arguments.text()?);
+            } else {
+                return Err(syntax_error());
             }
         }
-        let leased = |options: SessionOptions, ms| options.lease(Duration::from_millis(ms));
-        options = lease.into_iter().fold(options, leased);
+        options =
+            lease.into_iter().fold(options, |options, ms| options.lease(Duration::from_millis(ms)));
         Ok(session.iter().fold(options, |options, session| options.name(session.as_str())))
     })?;
     plan(options.command()?, id)
@@ -128,7 +131,8 @@ fn id(answers: Answers, _: Stamp) -> Reply {
 
 fn send(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (session, payload) = (arguments.name()?, arguments.word()?.to_vec());
+        let session = arguments.name()?;
+        let payload = arguments.word()?.to_vec();
         plan(SessionCommand::Send { session, payload }, number)
     })
 }
@@ -143,17 +147,22 @@ fn number(answers: Answers, _: Stamp) -> Reply {
 
 fn pending(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (session, mut after, mut limit) = (arguments.name()?, None, None);
+        let session = arguments.name()?;
+        let mut after = None;
+        let mut limit = None;
         while arguments.left() > 0 {
-            match () {
-                () if arguments.take("AFTER") => put(&mut after, arguments.count()?)?,
-                () if arguments.take("LIMIT") => put(&mut limit, arguments.limit()?)?,
-                () => return Err(syntax_error()),
+            if arguments.take("AFTER") {
+                put(&mut after, arguments.count()?)?
+            } else if arguments.take("LIMIT") {
+                put(&mut limit, arguments.limit()?)?
+            } else {
+                return Err(syntax_error());
             }
         }
         // Without a limit the reply has all pending requests, because a client that asks for no page
         // expects all of them.
-        let (after, limit) = (after.unwrap_or_default(), limit.unwrap_or(MAILBOX_LIMIT));
+        let after = after.unwrap_or_default();
+        let limit = limit.unwrap_or(MAILBOX_LIMIT);
         plan(SessionCommand::Pending { session, after, limit, epoch: 0 }, requests)
     })
 }
@@ -170,7 +179,8 @@ fn requests(answers: Answers, _: Stamp) -> Reply {
 
 fn retry(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (sent_before, mut limit) = (arguments.count()?, DEFAULT_LIMIT);
+        let sent_before = arguments.count()?;
+        let mut limit = DEFAULT_LIMIT;
         if arguments.take("LIMIT") {
             limit = arguments.limit()?;
         }
@@ -193,14 +203,16 @@ fn retried(answers: Answers, _: Stamp) -> Reply {
 
 fn acknowledge(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (session, upto) = (arguments.name()?, arguments.count()?);
+        let session = arguments.name()?;
+        let upto = arguments.count()?;
         plan(SessionCommand::Acknowledge { session, upto, epoch: 0 }, how_many)
     })
 }
 
 fn keep_alive(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (session, mut lowest_pending) = (arguments.name()?, 0);
+        let session = arguments.name()?;
+        let mut lowest_pending = 0;
         if arguments.take("LOWEST") {
             lowest_pending = arguments.count()?;
         }
@@ -235,13 +247,18 @@ fn json(info: SessionInfo) -> Reply {
 
 fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (mut after, mut limit, mut info) = (None, None, None);
+        let mut after = None;
+        let mut limit = None;
+        let mut info = None;
         while arguments.left() > 0 {
-            match () {
-                () if arguments.take("AFTER") => put(&mut after, arguments.text()?.to_owned())?,
-                () if arguments.take("LIMIT") => put(&mut limit, arguments.limit()?)?,
-                () if arguments.take("INFO") => put(&mut info, ())?,
-                () => return Err(syntax_error()),
+            if arguments.take("AFTER") {
+                put(&mut after, arguments.text()?.to_owned())?
+            } else if arguments.take("LIMIT") {
+                put(&mut limit, arguments.limit()?)?
+            } else if arguments.take("INFO") {
+                put(&mut info, ())?
+            } else {
+                return Err(syntax_error());
             }
         }
         let limit = limit.unwrap_or(DEFAULT_LIMIT);

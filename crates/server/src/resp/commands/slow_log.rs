@@ -18,9 +18,10 @@ pub const COMMANDS: &[Spec] = &[Spec::new("slowlog", -2, Group::Server, Run::Ses
 
 /// Clearing the log needs the admin permission, because other users lose its entries too.
 fn right(words: &[&[u8]]) -> Option<Right> {
-    match words.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"reset")) {
-        true => Some(Right::write(Area::Admin)),
-        false => Some(Right::read(Area::Server)),
+    if words.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"reset")) {
+        Some(Right::write(Area::Admin))
+    } else {
+        Some(Right::read(Area::Server))
     }
 }
 

@@ -111,12 +111,11 @@ impl SetOptions {
         if let Some(only) = condition(arguments)? {
             return put_once(&mut self.only, only);
         }
-        let ttl = match arguments.take("KEEPTTL") {
-            true => Ttl::Keep,
-            false => {
-                let (unit, clock) = expiry_form(arguments).ok_or_else(syntax_error)?;
-                positive_expiry(arguments.whole()?, unit, clock, "set")?
-            }
+        let ttl = if arguments.take("KEEPTTL") {
+            Ttl::Keep
+        } else {
+            let (unit, clock) = expiry_form(arguments).ok_or_else(syntax_error)?;
+            positive_expiry(arguments.whole()?, unit, clock, "set")?
         };
         put_once(&mut self.ttl, ttl)
     }
@@ -131,23 +130,31 @@ fn put_once<T>(place: &mut Option<T>, option: T) -> Result<(), Reply> {
 }
 
 fn condition(arguments: &mut Arguments<'_>) -> Result<Option<Only>, Reply> {
-    Ok(Some(match () {
-        () if arguments.take("NX") => Only::Absent,
-        () if arguments.take("XX") => Only::Present,
-        () if arguments.take("IFEQ") => Only::Equals(Value::from_text(arguments.word()?)),
-        () if arguments.take("IFNE") => Only::Differs(Value::from_text(arguments.word()?)),
-        () => return Ok(None),
+    Ok(Some(if arguments.take("NX") {
+        Only::Absent
+    } else if arguments.take("XX") {
+        Only::Present
+    } else if arguments.take("IFEQ") {
+        Only::Equals(Value::from_text(arguments.word()?))
+    } else if arguments.take("IFNE") {
+        Only::Differs(Value::from_text(arguments.word()?))
+    } else {
+        return Ok(None);
     }))
 }
 
 /// Consumes `EX`, `PX`, `EXAT` or `PXAT`, if one of them is next.
 fn expiry_form(arguments: &mut Arguments<'_>) -> Option<(Unit, Clock)> {
-    match () {
-        () if arguments.take("EX") => Some((Unit::Seconds, Clock::FromNow)),
-        () if arguments.take("PX") => Some((Unit::Millis, Clock::FromNow)),
-        () if arguments.take("EXAT") => Some((Unit::Seconds, Clock::Unix)),
-        () if arguments.take("PXAT") => Some((Unit::Millis, Clock::Unix)),
-        () => None,
+    if arguments.take("EX") {
+        Some((Unit::Seconds, Clock::FromNow))
+    } else if arguments.take("PX") {
+        Some((Unit::Millis, Clock::FromNow))
+    } else if arguments.take("EXAT") {
+        Some((Unit::Seconds, Clock::Unix))
+    } else if arguments.take("PXAT") {
+        Some((Unit::Millis, Clock::Unix))
+    } else {
+        None
     }
 }
 
@@ -159,15 +166,18 @@ fn positive_expiry(n: i64, unit: Unit, clock: Clock, command: &str) -> Result<Tt
 
 fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let (name, value) = (arguments.name()?, Value::from_text(arguments.word()?));
+    let name = arguments.name()?;
+    let value = Value::from_text(arguments.word()?);
     let options = SetOptions::read(&mut arguments)?;
-    let (only, ttl) = (options.only.unwrap_or_default(), options.ttl.unwrap_or_default());
+    let only = options.only.unwrap_or_default();
+    let ttl = options.ttl.unwrap_or_default();
     if matches!(only, Only::Always) && !options.get {
         return Ok(Plan::one(StringCommand::Put { name, value, ttl }, redis(ok)));
     }
-    Ok(match options.get {
-        true => Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old)),
-        false => Plan::one(StringCommand::Set { name, value, only, ttl }, redis(ok_or_nil)),
+    Ok(if options.get {
+        Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old))
+    } else {
+        Plan::one(StringCommand::Set { name, value, only, ttl }, redis(ok_or_nil))
     })
 }
 
@@ -205,14 +215,18 @@ fn replaced_did(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn getset(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let (name, value) = (name(words[1])?, Value::from_text(words[2]));
-    let (only, ttl) = (Only::Always, Ttl::Clear);
+    let name = name(words[1])?;
+    let value = Value::from_text(words[2]);
+    let only = Only::Always;
+    let ttl = Ttl::Clear;
     Ok(Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old)))
 }
 
 fn setnx(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let (name, value) = (name(words[1])?, Value::from_text(words[2]));
-    let (only, ttl) = (Only::Absent, Ttl::Clear);
+    let name = name(words[1])?;
+    let value = Value::from_text(words[2]);
+    let only = Only::Absent;
+    let ttl = Ttl::Clear;
     Ok(Plan::one(StringCommand::Set { name, value, only, ttl }, redis(replaced_did)))
 }
 
@@ -279,8 +293,10 @@ fn if_there(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
 
 /// Reads only cells: a key that holds a record gives nil.
 fn mget(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let get = |word: &&[u8]| Ok(CellCommand::Get { name: name(word)? });
-    let commands: Vec<_> = words[1..].iter().map(get).collect::<Result<_, Reply>>()?;
+    let commands: Vec<_> = words[1..]
+        .iter()
+        .map(|word| Ok(CellCommand::Get { name: name(word)? }))
+        .collect::<Result<_, Reply>>()?;
     Ok(Plan::all(commands, Shape::ours(values)))
 }
 
@@ -340,8 +356,8 @@ fn whole_sum(answers: Answers, _: Stamp) -> Reply {
 fn incrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
-    let not_a_float = |_| Reply::error("ERR value is not a valid float");
-    let by = arguments.text().map_err(not_a_float)?.to_owned();
+    let by =
+        arguments.text().map_err(|_| Reply::error("ERR value is not a valid float"))?.to_owned();
     let shape = Shape::with(sum, float_words);
     Ok(Plan::one(StringCommand::AddFloat { name, by }, shape))
 }

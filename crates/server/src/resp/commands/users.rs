@@ -60,13 +60,13 @@ fn acl_right(words: &[&[u8]]) -> Option<Right> {
 fn acl(call: &mut Call<'_>) -> Reply {
     let mut arguments = call.arguments();
     let user = call.session.user.as_ref().map_or(DEFAULT_USER, |user| user.name());
-    match () {
-        () if arguments.take("WHOAMI") && arguments.left() == 0 => Reply::text(user),
-        () if arguments.take("USERS") && arguments.left() == 0 => {
-            Reply::texts(call.shared().security.user_names())
-        }
-        () => Reply::error(
+    if arguments.take("WHOAMI") && arguments.left() == 0 {
+        Reply::text(user)
+    } else if arguments.take("USERS") && arguments.left() == 0 {
+        Reply::texts(call.shared().security.user_names())
+    } else {
+        Reply::error(
             "ERR only ACL WHOAMI and ACL USERS are known: users are given when the server starts",
-        ),
+        )
     }
 }

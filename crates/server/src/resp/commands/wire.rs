@@ -188,7 +188,8 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         Ok(transaction) => transaction,
         Err(error) => return refused(error),
     };
-    let (shared, session) = (call.shared().clone(), &call.session);
+    let shared = call.shared().clone();
+    let session = &call.session;
     let entries = session.user.as_deref().map(|user| {
         TransactionAudit::new(shared.security.audit(), user, &session.peer, &transaction)
     });
@@ -242,9 +243,10 @@ fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
         Err(error) => return refused(error),
     };
     let db = call.shared().db.clone();
-    match look.read.takes_a_while() {
-        true => Handled::Slow(Box::new(move || framed(&look_at(&db, &cells, look)))),
-        false => handled(look_at(&db, &cells, look)),
+    if look.read.takes_a_while() {
+        Handled::Slow(Box::new(move || framed(&look_at(&db, &cells, look))))
+    } else {
+        handled(look_at(&db, &cells, look))
     }
 }
 
@@ -271,9 +273,10 @@ fn read_keyed(db: &Database, branch: &str, command: StateCommand) -> Result<Answ
 }
 
 fn cells(session: &Session, branch: &str) -> Result<Cells> {
-    match session.branch == branch {
-        true => Ok(session.cells.clone()),
-        false => session.shared.db.branch(branch).map(|branch| branch.cells()),
+    if session.branch == branch {
+        Ok(session.cells.clone())
+    } else {
+        session.shared.db.branch(branch).map(|branch| branch.cells())
     }
 }
 
@@ -299,7 +302,8 @@ fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
         }
         TransactionRequest::Take { durability } => handled(take_open(session, durability)),
         TransactionRequest::Leave => {
-            (session.open, session.view) = (None, None);
+            session.open = None;
+            session.view = None;
             handled(Ok(TransactionReply::Left))
         }
     }
@@ -342,10 +346,7 @@ fn look_held(session: &Session, read: ReadOp) -> Result<Handled> {
         let seen = look!(view, view.records(), view.runs(), no_past, keyed, read);
         framed(&seen.map(TransactionReply::Seen))
     };
-    Ok(match takes_a_while {
-        true => Handled::Slow(Box::new(look)),
-        false => Handled::Reply(look()),
-    })
+    Ok(if takes_a_while { Handled::Slow(Box::new(look)) } else { Handled::Reply(look()) })
 }
 
 fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handled> {
@@ -405,8 +406,7 @@ fn following(call: &mut Call<'_>, follow: FeedRequest) -> Result<Handled> {
 const FOLLOWED: Telling = Telling { shape: followed, values: true, place: true };
 
 fn followed(read: Result<Found>) -> Reply {
-    let frame = |Found { events, position, more }| FeedReply { events, position, more };
-    framed(&read.map(frame))
+    framed(&read.map(|Found { events, position, more }| FeedReply { events, position, more }))
 }
 
 fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
@@ -437,7 +437,8 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
     let shared = call.shared().clone();
     match question {
         AdminRequest::WaitFor { revision, wait_ms } => {
-            let (db, deadline_us) = (shared.db.clone(), deadline_us(call, wait_ms));
+            let db = shared.db.clone();
+            let deadline_us = deadline_us(call, wait_ms);
             let arrival = Arrival { db, revision, deadline_us, shape: |there| framed(&there) };
             wait(call, Awaited::Revision(arrival))
         }

@@ -19,7 +19,8 @@ fn name(text: &str) -> Name {
 
 /// Returns every command on one cell, with whether it reads and whether it writes.
 fn on_cell(key: &str) -> Vec<(Command, bool, bool)> {
-    let (name, value) = (|| name(key), || Value::from("v"));
+    let name = || name(key);
+    let value = || Value::from("v");
     let cells = [
         (CellCommand::Get { name: name() }, true, false),
         (CellCommand::Init { name: name(), value: value() }, true, true),
@@ -71,13 +72,15 @@ fn on_cell(key: &str) -> Vec<(Command, bool, bool)> {
 
 /// Returns every command on one record, with whether it reads and whether it writes.
 fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
-    let (name, field) = (|| name(key), || Field::new("f").unwrap());
+    let name = || name(key);
+    let field = || Field::new("f").unwrap();
     let write = || RecordWrite::to(key).unwrap();
     let is = Condition::Field { field: field(), is: None };
     let sum = FieldValue::Sum { by: 1 };
     let written = |write: RecordWrite| RecordCommand::Write(Box::new(write));
     let only = Default::default();
-    let (prefix, filters) = (|| key.to_owned(), Vec::new);
+    let prefix = || key.to_owned();
+    let filters = Vec::new;
     let records = [
         (RecordCommand::Get { key: name(), fields: None }, true, false),
         (
@@ -116,8 +119,12 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
 
 /// Returns every command on one space, with whether it reads and whether it writes.
 fn on_space(key: &str) -> Vec<(Command, bool, bool)> {
-    let (space, info, block) = (|| name(key), SpaceInfo::default(), EntryBlock::default);
-    let (prefix, limit, none) = (Vec::new, 1, || None::<Vec<u8>>);
+    let space = || name(key);
+    let info = SpaceInfo::default();
+    let block = EntryBlock::default;
+    let prefix = Vec::new;
+    let limit = 1;
+    let none = || None::<Vec<u8>>;
     let all = [
         (StateCommand::Declare { space: space(), options: SpaceOptions::default() }, true, true),
         (
@@ -219,8 +226,10 @@ const KINDS: [(&str, &str, Commands); 4] = [
 fn each_command_needs_its_rights_and_its_keys() {
     for (area, other, commands) in KINDS {
         let with = |right: &str| user(&[right], &["app:"]);
-        let (reader, writer) = (with(&format!("{area}:read")), with(&format!("{area}:write")));
-        let (both, stranger) = (with(area), with(other));
+        let reader = with(&format!("{area}:read"));
+        let writer = with(&format!("{area}:write"));
+        let both = with(area);
+        let stranger = with(other);
         for (command, reads, writes) in commands("app:a") {
             assert_eq!(reader.allow_command(&command).is_ok(), !writes, "{command:?}");
             assert_eq!(writer.allow_command(&command).is_ok(), !reads, "{command:?}");
@@ -362,7 +371,8 @@ fn what_is_missing_is_said() {
 #[test]
 fn a_condition_on_the_expiry_reads_what_is_there() {
     let writer = user(&["cells:write", "records:write"], &[""]);
-    let (name, ttl) = (|| name("a"), Ttl::Millis(1));
+    let name = || name("a");
+    let ttl = Ttl::Millis(1);
     let all = [
         ExpireOnly::WithoutExpiry,
         ExpireOnly::WithExpiry,

@@ -73,9 +73,10 @@ fn print(done: &Report) {
     println!(
         "{made} branches made and deleted, {merged} merged; the feed told of {seen} changes, lagged {lagged} times"
     );
-    match done.figures.is_empty() {
-        true => println!("too short to be judged"),
-        false => println!("{:<24}{:>12}{:>12}", "medians of quarters", "second", "last"),
+    if done.figures.is_empty() {
+        println!("too short to be judged")
+    } else {
+        println!("{:<24}{:>12}{:>12}", "medians of quarters", "second", "last")
     }
     done.figures.iter().for_each(|figure| println!("{figure}"));
     println!("closed, healthy, opened again: everything that was told is there");

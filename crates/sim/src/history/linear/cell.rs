@@ -62,9 +62,10 @@ impl CellState {
     }
 
     fn delete(&self, holds: bool) -> (CellState, CellAnswered) {
-        match holds {
-            true => (self.next(None), CellAnswered::Did(true)),
-            false => (self.clone(), CellAnswered::Did(false)),
+        if holds {
+            (self.next(None), CellAnswered::Did(true))
+        } else {
+            (self.clone(), CellAnswered::Did(false))
         }
     }
 }

@@ -124,8 +124,8 @@ impl RecordState {
     }
 
     fn write(&self, write: &Write) -> (RecordState, RecordAnswered) {
-        let becomes = |(field, put): &(usize, Put)| (*field, self.becomes(*field, put));
-        let values: Vec<(usize, Option<i64>)> = write.set.iter().map(becomes).collect();
+        let values: Vec<(usize, Option<i64>)> =
+            write.set.iter().map(|(field, put)| (*field, self.becomes(*field, put))).collect();
         let brings = values.iter().any(|(_, value)| value.is_some());
         if !self.holds(&write.when) || !(self.is_there() || brings) {
             return (self.clone(), RecordAnswered::Maybe(None));
@@ -139,17 +139,19 @@ impl RecordState {
     }
 
     fn delete(&self, when: &When) -> (RecordState, RecordAnswered) {
-        match self.is_there() && self.holds(when) {
-            true => (self.next(RecordFields::default()), RecordAnswered::Did(true)),
-            false => (self.clone(), RecordAnswered::Did(false)),
+        if self.is_there() && self.holds(when) {
+            (self.next(RecordFields::default()), RecordAnswered::Did(true))
+        } else {
+            (self.clone(), RecordAnswered::Did(false))
         }
     }
 
     fn hash_set(&self, pairs: &[(usize, i64)]) -> (RecordState, RecordAnswered) {
         let mut fields = self.fields;
         pairs.iter().for_each(|(field, value)| fields[*field] = Some(*value));
-        let is_new = |field: &usize| self.fields[*field].is_none() && fields[*field].is_some();
-        let new = (0..FIELDS).filter(is_new).count();
+        let new = (0..FIELDS)
+            .filter(|field| self.fields[*field].is_none() && fields[*field].is_some())
+            .count();
         (self.next(fields), RecordAnswered::Count(new as u64))
     }
 

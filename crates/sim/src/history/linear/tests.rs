@@ -159,8 +159,9 @@ fn what_came_of_a_call_without_an_answer_stays() {
 fn many_calls_without_an_answer_do_not_hold_it_up() {
     let mut calls = vec![call(0, 1, Q::Set(1), A::Counter(1))];
     calls.extend((2..10).map(|n| lost(n, Q::Set(n as i64))));
-    let look = |n: u64| call(100 + 2 * n, 101 + 2 * n, Q::Look, A::Version(Some((1, 1))));
-    calls.extend((0..200).map(look));
+    calls.extend(
+        (0..200).map(|n| call(100 + 2 * n, 101 + 2 * n, Q::Look, A::Version(Some((1, 1))))),
+    );
     fine::<Cell>(&calls);
     calls.push(call(1_000, 1_001, Q::Look, A::Version(Some((7, 3)))));
     fine::<Cell>(&calls);
@@ -172,9 +173,11 @@ fn many_calls_without_an_answer_do_not_hold_it_up() {
 fn long_histories_of_a_hot_key_are_checked() {
     // Eight concurrent calls at a time, answered in the opposite order.
     let incr = |n: u64| {
-        let (group, place) = (n / 8, 7 - n % 8);
+        let group = n / 8;
+        let place = 7 - n % 8;
         let counter = group * 8 + place + 1;
-        let (invoked, returned) = (n * 2 + group * 20, group * 36 + 30);
+        let invoked = n * 2 + group * 20;
+        let returned = group * 36 + 30;
         call(invoked, returned, Q::Incr(1), A::Sum(counter as i64, counter))
     };
     let mut calls: Vec<_> = (0..20_000).map(incr).collect();

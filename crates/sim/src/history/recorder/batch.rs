@@ -38,12 +38,11 @@ pub fn run(
     let mut transaction = batch.transaction().map_err(told)?;
     transaction.durability = durability(random);
     let invoked = scene.stage.moments.next();
-    let receipt = match forgets {
-        true => {
-            drop(scene.db.submit(transaction));
-            None
-        }
-        false => Some(scene.db.execute(transaction)),
+    let receipt = if forgets {
+        drop(scene.db.submit(transaction));
+        None
+    } else {
+        Some(scene.db.execute(transaction))
     };
     let returned = scene.stage.moments.next();
     let (fate, read_at, steps) = match receipt {
@@ -56,8 +55,8 @@ pub fn run(
     };
     // An unanswered batch may have read anything, and a refused one has written nothing.
     let refused = fate == Fate::Aborted;
-    let only_writes = |step: &Step| !refused || matches!(step, Step::Write(..));
-    let steps = steps.into_iter().filter(only_writes).collect();
+    let steps =
+        steps.into_iter().filter(|step| !refused || matches!(step, Step::Write(..))).collect();
     Ok(Recorded { thread: scene.thread, invoked, returned, fate, read_at, steps })
 }
 
@@ -128,9 +127,10 @@ impl Batch {
 }
 
 fn look(scene: &Scene<'_>, key: &str) -> Result<Saw> {
-    let saw = match keys::is_record(key) {
-        true => keys::saw_record(scene.db.records().get(key)?.as_ref()),
-        false => keys::saw_value(scene.db.cells().get(key)?.as_ref()),
+    let saw = if keys::is_record(key) {
+        keys::saw_record(scene.db.records().get(key)?.as_ref())
+    } else {
+        keys::saw_value(scene.db.cells().get(key)?.as_ref())
     };
     saw.ok_or_else(|| nonsense(key))
 }
@@ -141,12 +141,11 @@ fn guard(key: &str, saw: Saw) -> Result<Guard> {
         _ => None,
     };
     let name = keys::name(key)?;
-    Ok(match keys::is_record(key) {
-        true => {
-            let is = value.map(|value| value.to_string().into_bytes());
-            Guard::Field { key: name, field: Field::new(FIELD)?, is }
-        }
-        false => Guard::Value { name, is: value.map(Into::into) },
+    Ok(if keys::is_record(key) {
+        let is = value.map(|value| value.to_string().into_bytes());
+        Guard::Field { key: name, field: Field::new(FIELD)?, is }
+    } else {
+        Guard::Value { name, is: value.map(Into::into) }
     })
 }
 
@@ -168,13 +167,14 @@ impl Ask {
                 to.must(CellCommand::Delete { name: keys::name(key)?, counter: None })
             }
             Ask::List(Part { prefix, after, limit }) => {
-                let (prefix, after, limit) = (prefix.clone(), after.clone(), *limit);
-                match keys::is_record(&prefix) {
-                    true => {
-                        let filters = Vec::new();
-                        to.step(RecordCommand::Scan { prefix, filters, after, limit })
-                    }
-                    false => to.step(CellCommand::List { prefix, after, limit }),
+                let prefix = prefix.clone();
+                let after = after.clone();
+                let limit = *limit;
+                if keys::is_record(&prefix) {
+                    let filters = Vec::new();
+                    to.step(RecordCommand::Scan { prefix, filters, after, limit })
+                } else {
+                    to.step(CellCommand::List { prefix, after, limit })
                 }
             }
         })

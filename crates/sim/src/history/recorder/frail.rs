@@ -53,9 +53,10 @@ impl Faults {
     }
 
     fn write(&self) -> io::Result<()> {
-        match self.is_full.load(Ordering::SeqCst) {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => Ok(()),
+        if self.is_full.load(Ordering::SeqCst) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
         }
     }
 }

@@ -36,11 +36,9 @@ pub fn run(
         draft.write(&keys::mark(scene.thread), value()).map_err(|error| error.to_string())?;
     }
     let Draft { open, steps, .. } = draft;
-    let fate = match random.chance(8) {
-        true => Fate::Aborted,
-        false => fate(scene, open.commit().map(drop))?,
-    };
-    let (thread, returned) = (scene.thread, scene.stage.moments.next());
+    let fate = if random.chance(8) { Fate::Aborted } else { fate(scene, open.commit().map(drop))? };
+    let thread = scene.thread;
+    let returned = scene.stage.moments.next();
     Ok(Recorded { thread, invoked, returned, fate, read_at, steps })
 }
 
@@ -80,30 +78,31 @@ impl Draft {
     }
 
     fn read(&mut self, key: &str) -> Result<()> {
-        let saw = match keys::is_record(key) {
-            true => keys::saw_record(self.open.get_record(key)?.as_ref()),
-            false => keys::saw_cell(self.open.get_versioned(key)?.as_ref()),
+        let saw = if keys::is_record(key) {
+            keys::saw_record(self.open.get_record(key)?.as_ref())
+        } else {
+            keys::saw_cell(self.open.get_versioned(key)?.as_ref())
         };
         self.steps.push(Step::Read(key.to_owned(), saw.ok_or_else(|| nonsense(key))?));
         Ok(())
     }
 
     fn write(&mut self, key: &str, value: i64) -> Result<()> {
-        match keys::is_record(key) {
-            true => {
-                let write = RecordWrite::to(key)?.set(FIELD, value.to_string())?;
-                self.open.write_record(write).map(drop)?;
-            }
-            false => drop(self.open.set(key, value)?),
+        if keys::is_record(key) {
+            let write = RecordWrite::to(key)?.set(FIELD, value.to_string())?;
+            self.open.write_record(write).map(drop)?;
+        } else {
+            self.open.set(key, value)?;
         }
         self.steps.push(Step::Write(key.to_owned(), Some(value)));
         Ok(())
     }
 
     fn delete(&mut self, key: &str) -> Result<()> {
-        let did = match keys::is_record(key) {
-            true => self.open.delete_record(key, Vec::new())?,
-            false => self.open.delete(key)?,
+        let did = if keys::is_record(key) {
+            self.open.delete_record(key, Vec::new())?
+        } else {
+            self.open.delete(key)?
         };
         let saw = if did { Saw::Present } else { Saw::Absent };
         self.steps.push(Step::Read(key.to_owned(), saw));
@@ -115,16 +114,14 @@ impl Draft {
     }
 
     fn list(&mut self, part: Part) -> Result<()> {
-        let (prefix, after) = (part.prefix.clone(), part.after.clone());
-        let step = match keys::is_record(&prefix) {
-            true => {
-                let page = self.open.scan_records(&prefix, &[], after.as_deref(), part.limit)?;
-                part.of_records(&page).ok_or_else(|| nonsense(&prefix))?
-            }
-            false => {
-                let page = self.open.list(&prefix, after.as_deref(), part.limit)?;
-                part.of_cells(&page)
-            }
+        let prefix = part.prefix.clone();
+        let after = part.after.clone();
+        let step = if keys::is_record(&prefix) {
+            let page = self.open.scan_records(&prefix, &[], after.as_deref(), part.limit)?;
+            part.of_records(&page).ok_or_else(|| nonsense(&prefix))?
+        } else {
+            let page = self.open.list(&prefix, after.as_deref(), part.limit)?;
+            part.of_cells(&page)
         };
         self.steps.push(step);
         Ok(())

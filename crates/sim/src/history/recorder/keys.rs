@@ -36,8 +36,8 @@ pub fn all_records() -> impl Iterator<Item = String> {
 }
 
 fn all(kind: &str) -> impl Iterator<Item = String> {
-    let member = move |group| (0..MEMBERS).map(move |member| format!("{kind}{group}/{member}"));
-    (0..GROUPS).flat_map(member)
+    (0..GROUPS)
+        .flat_map(move |group| (0..MEMBERS).map(move |member| format!("{kind}{group}/{member}")))
 }
 
 /// Returns a random group.
@@ -89,8 +89,11 @@ impl Part {
 
     /// The step that lists records; `None` if one of them holds a value that no thread has written.
     pub fn of_records(self, page: &RecordPage) -> Option<Step> {
-        let one = |(key, record): &(String, Record)| Some((key.clone(), saw_record(Some(record))?));
-        let seen = page.records.iter().map(one).collect::<Option<Vec<_>>>()?;
+        let seen = page
+            .records
+            .iter()
+            .map(|(key, record)| Some((key.clone(), saw_record(Some(record))?)))
+            .collect::<Option<Vec<_>>>()?;
         Some(self.listed(page.next.clone(), seen))
     }
 

@@ -122,9 +122,10 @@ impl<S: Subject> Line<S> {
         let transaction = transaction::<S>(key, &asked, random)?;
         let question = self.begin(scene, key, asked);
         self.waiting.push((question, scene.db.submit(transaction)));
-        match self.waiting.len() >= WAITING || random.chance(20) {
-            true => self.drain(scene, hints),
-            false => Ok(()),
+        if self.waiting.len() >= WAITING || random.chance(20) {
+            self.drain(scene, hints)
+        } else {
+            Ok(())
         }
     }
 
@@ -154,8 +155,8 @@ impl<S: Subject> Line<S> {
     ) -> Outcome<usize> {
         let transactions = all.iter().map(|(key, asked)| transaction::<S>(*key, asked, random));
         let transactions = transactions.collect::<Outcome<Vec<_>>>()?;
-        let begin = |(key, asked)| self.begin(scene, key, asked);
-        let questions: Vec<_> = all.into_iter().map(begin).collect();
+        let questions: Vec<_> =
+            all.into_iter().map(|(key, asked)| self.begin(scene, key, asked)).collect();
         let count = questions.len();
         let answers = scene.db.execute_all(transactions);
         for (question, answer) in questions.into_iter().zip(answers) {
@@ -199,7 +200,8 @@ impl<S: Subject> Line<S> {
             }
         };
         let Some(answered) = S::answered(&question.asked, &answer) else {
-            let (name, asked) = (name::<S>(question.key), question.asked);
+            let name = name::<S>(question.key);
+            let asked = question.asked;
             return Err(format!("`{name}` was asked {asked:?} and answered {answer:?}"));
         };
         S::told(&answered).into_iter().for_each(|hint| hints.note(question.key, hint));
@@ -253,6 +255,9 @@ pub fn durability(random: &mut Random) -> Option<Durability> {
 }
 
 fn only(receipt: Receipt) -> Result<Answer> {
-    let nothing = || mainstay::Error::new(mainstay::Code::Unsupported, "no answer at all");
-    receipt.answers.into_iter().next().ok_or_else(nothing)
+    receipt
+        .answers
+        .into_iter()
+        .next()
+        .ok_or_else(|| mainstay::Error::new(mainstay::Code::Unsupported, "no answer at all"))
 }

@@ -57,15 +57,15 @@ pub struct Taken {
 /// Records this many operations.
 pub fn record(setting: Setting, random: &mut Random, operations: u64) -> Outcome<Taken> {
     let home = Home::new(setting, random)?;
-    let in_place = |what: String| format!("{home}: {what}");
-    play(&home, random, operations).map_err(in_place)
+    play(&home, random, operations).map_err(|what| format!("{home}: {what}"))
 }
 
 fn play(home: &Home, random: &mut Random, operations: u64) -> Outcome<Taken> {
     let stage = Stage::new(operations);
     let threads = 2 + random.below(7);
-    let worker = |thread| Worker::new(thread, Random::of(&[random.next(), thread]));
-    let mut workers: Vec<Worker> = (0..threads).map(worker).collect();
+    let mut workers: Vec<Worker> = (0..threads)
+        .map(|thread| Worker::new(thread, Random::of(&[random.next(), thread])))
+        .collect();
     let mut reopened = 0;
     let versions = loop {
         let db = home.open().map_err(|error| format!("opening: {error}"))?;

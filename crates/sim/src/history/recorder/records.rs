@@ -150,7 +150,8 @@ fn write(random: &mut Random, hint: Hint, value: i64) -> Write {
         1 => Put::Copy(second),
         _ => Put::Value(value),
     };
-    let (mut set, mut clear) = (vec![(first, put)], Vec::new());
+    let mut set = vec![(first, put)];
+    let mut clear = Vec::new();
     match random.below(5) {
         0 => set.push((second, Put::Value(value + 1))),
         1 => clear.push(second),

@@ -58,7 +58,8 @@ impl Hints {
     /// Returns the hint of a key. Counter and value may be from different moments.
     pub fn of(&self, key: usize) -> Hint {
         let (counter, value) = &self.0[key];
-        let (counter, value) = (counter.load(Ordering::Relaxed), value.load(Ordering::Relaxed));
+        let counter = counter.load(Ordering::Relaxed);
+        let value = value.load(Ordering::Relaxed);
         Hint { counter, value }
     }
 

@@ -111,8 +111,8 @@ impl<'h> Chains<'h> {
 fn places_of<'c>(
     (number, chain): (usize, &'c Chain<'_>),
 ) -> impl Iterator<Item = ((u32, i64), usize)> + 'c {
-    let place = move |place: usize| chain.value(place).map(|value| ((number as u32, value), place));
-    (1..chain.len()).filter_map(place)
+    (1..chain.len())
+        .filter_map(move |place| chain.value(place).map(|value| ((number as u32, value), place)))
 }
 
 fn authors(transactions: &[Recorded]) -> Result<HashMap<(&str, i64), Author>, String> {
@@ -189,9 +189,10 @@ impl Authors<'_> {
             return Err(format!("G1b, an intermediate write: {what} is there, by {of:?}"));
         }
         let made = of.writes().filter(|(written, _)| *written == key).count() as u64;
-        match made == writes {
-            true => Ok(writer),
-            false => Err(format!("{what} stands for {writes} writes, {made} were made by {of:?}")),
+        if made == writes {
+            Ok(writer)
+        } else {
+            Err(format!("{what} stands for {writes} writes, {made} were made by {of:?}"))
         }
     }
 }

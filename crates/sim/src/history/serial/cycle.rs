@@ -13,8 +13,9 @@ pub type Cycle = Vec<(u32, Label)>;
 /// Returns a short cycle, if any exists.
 pub fn shortest(graph: &Graph) -> Option<Cycle> {
     let components = Components::of(graph);
-    let in_cycle = |node: &u32| components.sizes[components.of[*node as usize] as usize] > 1;
-    let starts = (0..graph.transactions as u32).filter(in_cycle).take(STARTS);
+    let starts = (0..graph.transactions as u32)
+        .filter(|node| components.sizes[components.of[*node as usize] as usize] > 1)
+        .take(STARTS);
     let cycles = starts.filter_map(|start| from(graph, start, &components.of));
     cycles.min_by_key(|cycle| cycle.len())
 }
@@ -52,7 +53,9 @@ struct Walk {
 impl Walk {
     fn new(nodes: usize) -> Walk {
         let unseen = || vec![UNSEEN; nodes];
-        let (index, low, component) = (unseen(), unseen(), unseen());
+        let index = unseen();
+        let low = unseen();
+        let component = unseen();
         Walk { index, low, component, sizes: Vec::new(), open: Vec::new(), count: 0 }
     }
 
@@ -80,7 +83,8 @@ impl Walk {
     }
 
     fn enter(&mut self, node: u32) {
-        (self.index[node as usize], self.low[node as usize]) = (self.count, self.count);
+        self.index[node as usize] = self.count;
+        self.low[node as usize] = self.count;
         self.count += 1;
         self.open.push(node);
     }
@@ -123,9 +127,10 @@ fn from(graph: &Graph, start: u32, component: &[u32]) -> Option<Cycle> {
             }
             if came[*to as usize].is_none() {
                 came[*to as usize] = Some((node, *label));
-                match *to as usize >= graph.transactions {
-                    true => queue.push_front(*to),
-                    false => queue.push_back(*to),
+                if *to as usize >= graph.transactions {
+                    queue.push_front(*to)
+                } else {
+                    queue.push_back(*to)
                 }
             }
         }

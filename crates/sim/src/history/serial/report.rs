@@ -37,7 +37,10 @@ fn reason(label: &Label, key: Option<&str>) -> String {
 /// Returns the name of the anomaly in the literature.
 fn name(cycle: &Cycle) -> &'static str {
     let count = |kind: Kind| cycle.iter().filter(|(_, label)| label.kind == kind).count();
-    let (ww, wr, rw, time) = (count(Kind::Ww), count(Kind::Wr), count(Kind::Rw), count(Kind::Time));
+    let ww = count(Kind::Ww);
+    let wr = count(Kind::Wr);
+    let rw = count(Kind::Rw);
+    let time = count(Kind::Time);
     let ranged = cycle.iter().any(|(_, label)| label.ranged);
     let one_key = cycle.iter().all(|(_, label)| label.chain == cycle[0].1.chain);
     match (time, rw) {

@@ -75,9 +75,10 @@ impl<'h> Reader<'_, 'h> {
 
     fn see(&mut self, key: &str, saw: Saw, ranged: bool) -> Result<(), String> {
         if let Some(own) = self.own.get(key) {
-            return match saw.fits(*own) {
-                true => Ok(()),
-                false => Err(self.says(&format!("did not see its own write to `{key}`"))),
+            return if saw.fits(*own) {
+                Ok(())
+            } else {
+                Err(self.says(&format!("did not see its own write to `{key}`")))
             };
         }
         if let Saw::Value(value) = saw {
@@ -130,8 +131,7 @@ impl<'h> Reader<'_, 'h> {
             (_, None) => Ok(None),
             (many, Some(revision)) => {
                 let place = chain.place_at(revision);
-                let has = |(first, last): &&(usize, usize)| (*first..=*last).contains(&place);
-                match many.iter().find(has) {
+                match many.iter().find(|(first, last)| (*first..=*last).contains(&place)) {
                     Some(run) => Ok(Some(*run)),
                     None => {
                         let what =

@@ -27,7 +27,8 @@ fn list(prefix: &str, seen: &[&str]) -> Step {
 
 /// A transaction between two moments.
 fn at(invoked: u64, returned: u64, steps: Vec<Step>) -> Recorded {
-    let (thread, fate) = (invoked % 3, Fate::Committed);
+    let thread = invoked % 3;
+    let fate = Fate::Committed;
     Recorded { thread, invoked, returned, fate, read_at: None, steps }
 }
 
@@ -48,7 +49,8 @@ type Past<'p> = (&'p str, &'p [(u64, Option<i64>)]);
 fn history(transactions: Vec<Recorded>, keys: &[Past<'_>]) -> History {
     let chain = |(key, values): &Past<'_>| {
         let version = |(place, (revision, value)): (usize, &(u64, Option<i64>))| {
-            let (counter, writes) = (place as u64 + 1, 1);
+            let counter = place as u64 + 1;
+            let writes = 1;
             Version { counter, writes, value: *value, revision: *revision }
         };
         ((*key).to_owned(), values.iter().enumerate().map(version).collect())
@@ -184,7 +186,8 @@ fn an_intermediate_read_is_named() {
     let twice = at(0, 5, vec![put("a", 1), put("a", 2)]);
     let mut both = history(vec![twice, at(1, 4, vec![saw("a", 1)])], &[("a", &[(1, Some(2))])]);
     let version = both.versions.get_mut("a").and_then(|versions| versions.first_mut()).unwrap();
-    (version.counter, version.writes) = (2, 2);
+    version.counter = 2;
+    version.writes = 2;
     wrong(&both, "G1b");
     both.transactions[1].steps = vec![saw("a", 2)];
     fine(&both);
@@ -232,13 +235,15 @@ fn time_that_runs_backwards_is_named() {
     let late = at(4, 5, vec![put("a", 2)]);
     wrong(&history(vec![first, early, late], two), "a read of the future");
     let back: &[Past<'_>] = &[("a", &[(1, Some(2)), (2, Some(1))])];
-    let (first, second) = (at(0, 1, vec![put("a", 1)]), at(2, 3, vec![put("a", 2)]));
+    let first = at(0, 1, vec![put("a", 1)]);
+    let second = at(2, 3, vec![put("a", 2)]);
     wrong(&history(vec![first, second], back), "an inversion of real time");
 }
 
 #[test]
 fn time_is_seen_over_many_moments() {
-    let (mut transactions, mut versions) = (Vec::new(), Vec::new());
+    let mut transactions = Vec::new();
+    let mut versions = Vec::new();
     for n in 0..1_000 {
         let key = format!("k{}", n % 7);
         transactions.push(at(n * 2, n * 2 + 1, vec![put(&key, n as i64)]));
@@ -247,7 +252,8 @@ fn time_is_seen_over_many_moments() {
     let mut all = History { transactions, versions: BTreeMap::new() };
     for (key, revision, value) in versions {
         let chain = all.versions.entry(key).or_default();
-        let (counter, value) = (chain.len() as u64 + 1, Some(value));
+        let counter = chain.len() as u64 + 1;
+        let value = Some(value);
         chain.push(Version { counter, writes: 1, value, revision });
     }
     fine(&all);

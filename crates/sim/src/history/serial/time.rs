@@ -28,7 +28,8 @@ pub fn add(graph: &mut Graph, transactions: &[Recorded], chains: &Chains<'_>) {
             _ => next(graph, last),
         };
         graph.add(number, moment, LABEL);
-        (last, begun) = (Some(moment), false);
+        last = Some(moment);
+        begun = false;
     }
 }
 

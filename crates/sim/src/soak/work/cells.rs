@@ -62,9 +62,10 @@ impl Cells {
 
     fn set(&mut self, desk: &mut Desk) -> Result<()> {
         let name = Name::new(&cell(desk.random.below(CELLS)))?;
-        let command = match desk.random.chance(10) {
-            true => CellCommand::Delete { name, counter: None },
-            false => CellCommand::set(name, desk.text()),
+        let command = if desk.random.chance(10) {
+            CellCommand::Delete { name, counter: None }
+        } else {
+            CellCommand::set(name, desk.text())
         };
         desk.commit(Transaction::new().step(command)).map(drop)
     }
@@ -73,13 +74,15 @@ impl Cells {
     fn flash(&mut self, desk: &mut Desk) -> Result<()> {
         self.flashes += 1;
         let name = Name::new(&format!("flash/{}/{}", desk.number, self.flashes))?;
-        let (value, ttl) = (desk.text().into(), Ttl::Millis(FLASH_MS));
+        let value = desk.text().into();
+        let ttl = Ttl::Millis(FLASH_MS);
         desk.commit(Transaction::new().step(CellCommand::Set { name, value, ttl })).map(drop)
     }
 
     fn increment(&mut self, desk: &mut Desk) -> Result<()> {
         let k = desk.random.below(COUNTERS);
-        let (name, by) = (Name::new(&counter(k))?, Number::Int(1));
+        let name = Name::new(&counter(k))?;
+        let by = Number::Int(1);
         desk.commit(Transaction::new().step(CellCommand::Incr { name, by }))?;
         self.increments[k as usize] += 1;
         Ok(())

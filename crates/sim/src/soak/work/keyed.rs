@@ -113,8 +113,5 @@ fn write_to(desk: &mut Desk, space: &str, write: StateWrite) -> Result<()> {
 }
 
 fn expect(holds: bool, what: &str) -> Result<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(Error::new(mainstay::Code::CorruptData, what)),
-    }
+    if holds { Ok(()) } else { Err(Error::new(mainstay::Code::CorruptData, what)) }
 }

@@ -156,8 +156,9 @@ fn number(value: Option<&Value>) -> i64 {
 
 /// Compares an expected value with the one found.
 fn agree<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Outcome<()> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(format!("{what}: there has to be {expected:?}, there is {found:?}")),
+    if expected == found {
+        Ok(())
+    } else {
+        Err(format!("{what}: there has to be {expected:?}, there is {found:?}"))
     }
 }

@@ -20,9 +20,10 @@ pub(super) struct Outbox {
 /// Returns the command that puts a message. Some messages belong to a run, and are delivered one after
 /// the other.
 pub(super) fn message(desk: &mut Desk) -> Result<OutboxCommand> {
-    let run = match desk.random.chance(25) {
-        true => Some(Name::new(&format!("post/{}", desk.number))?),
-        false => None,
+    let run = if desk.random.chance(25) {
+        Some(Name::new(&format!("post/{}", desk.number))?)
+    } else {
+        None
     };
     let payload = desk.text().into_bytes();
     Ok(OutboxCommand::Put { subject: "told".to_owned(), payload, run })
@@ -30,10 +31,7 @@ pub(super) fn message(desk: &mut Desk) -> Result<OutboxCommand> {
 
 impl Outbox {
     pub fn step(&mut self, desk: &mut Desk) -> Result<()> {
-        match desk.random.chance(50) {
-            true => self.put(desk),
-            false => self.deliver(desk),
-        }
+        if desk.random.chance(50) { self.put(desk) } else { self.deliver(desk) }
     }
 
     fn put(&mut self, desk: &mut Desk) -> Result<()> {

@@ -16,7 +16,8 @@ pub(super) fn step(desk: &mut Desk) -> Result<()> {
 }
 
 fn now(desk: &mut Desk) -> Result<()> {
-    let (hand, k) = (desk.random.below(desk.hands), desk.random.below(100));
+    let hand = desk.random.below(desk.hands);
+    let k = desk.random.below(100);
     desk.db.cells().get(&format!("cell/{k}"))?;
     desk.db.records().get(&format!("record/{hand}/{k}"))?;
     desk.db.keyed(keyed::STATES)?.get(format!("{hand}/{k}")).map(drop)
@@ -30,12 +31,11 @@ fn past(desk: &mut Desk) -> Result<()> {
     then.records().get("mark/0")?;
     then.keyed(keyed::STATES)?.get("mark/0")?;
     let is = number(desk.db.cells().get(&name)?.as_ref());
-    match was <= is {
-        true => Ok(()),
-        false => {
-            let message = format!("`{name}` is {is} now and was {was} a second ago");
-            Err(Error::new(Code::CorruptData, message))
-        }
+    if was <= is {
+        Ok(())
+    } else {
+        let message = format!("`{name}` is {is} now and was {was} a second ago");
+        Err(Error::new(Code::CorruptData, message))
     }
 }
 

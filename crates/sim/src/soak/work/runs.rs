@@ -26,7 +26,8 @@ impl Runs {
         if self.events == EVENTS {
             let delete = RunCommand::Delete { run: Name::new(&name)? };
             desk.commit(Transaction::new().step(delete))?;
-            (self.serial, self.events) = (self.serial + 1, 0);
+            self.serial += 1;
+            self.events = 0;
             return Ok(());
         }
         if self.events > 0 && desk.random.chance(20) {

@@ -34,10 +34,7 @@ impl Seat {
     }
 
     pub fn step(&mut self, desk: &mut Desk) -> Result<()> {
-        match desk.random.chance(80) {
-            true => self.ask(desk),
-            false => self.read_letters(),
-        }
+        if desk.random.chance(80) { self.ask(desk) } else { self.read_letters() }
     }
 
     /// Increments a counter and sends a message to the neighbour. One request in ten is repeated, as
@@ -46,7 +43,8 @@ impl Seat {
         let next = self.executed + 1;
         let lowest = next.saturating_sub(UNGOT).max(1);
         let neighbour = (desk.number + 1) % desk.hands;
-        let (counter, by) = (Name::new(&name(desk.number))?, Number::Int(1));
+        let counter = Name::new(&name(desk.number))?;
+        let by = Number::Int(1);
         let payload = desk.text().into_bytes();
         let transaction = Transaction::new()
             .step(CellCommand::Incr { name: counter, by })
@@ -76,7 +74,8 @@ impl Seat {
 /// acknowledged.
 pub(super) fn check(db: &Database, hands: &[Hand], hand: u64) -> Outcome<()> {
     let count = hands.len() as u64;
-    let (own, from) = (&hands[hand as usize].seat, &hands[((hand + count - 1) % count) as usize]);
+    let own = &hands[hand as usize].seat;
+    let from = &hands[((hand + count - 1) % count) as usize];
     let name = name(hand);
     let found = number(db.cells().get(&name).map_err(told)?.as_ref());
     agree(&format!("requests of `{name}`"), own.executed as i64, found)?;

@@ -39,9 +39,10 @@ impl Transfers {
         let to = (from + 1 + desk.random.below(ACCOUNTS - 1)) % ACCOUNTS;
         let amount = 1 + desk.random.below(100) as i64;
         let tells = self.tells(desk)?;
-        match desk.random.chance(50) {
-            true => blind(desk, (from, to, amount), tells)?,
-            false => interactive(desk, (from, to, amount), &tells)?,
+        if desk.random.chance(50) {
+            blind(desk, (from, to, amount), tells)?
+        } else {
+            interactive(desk, (from, to, amount), &tells)?
         }
         self.0 += 1;
         Ok(())
@@ -49,8 +50,10 @@ impl Transfers {
 
     /// Returns the commands that a transfer contains beside the balances.
     fn tells(&self, desk: &mut Desk) -> Result<Vec<Command>> {
-        let (hand, next) = (desk.number, self.0 + 1);
-        let (mark, text) = (mark(hand), next.to_string());
+        let hand = desk.number;
+        let next = self.0 + 1;
+        let mark = mark(hand);
+        let text = next.to_string();
         let event = NewEvent::new(&run(hand, self.0), "Noted").with_key(&text);
         let state = StateWrite::put(mark.clone(), text.clone(), next);
         let mut tells: Vec<Command> = vec![
@@ -69,7 +72,8 @@ impl Transfers {
 
     /// Checks that all contracts agree on the last transfer.
     pub fn check(&self, db: &Database, hand: u64) -> Outcome<()> {
-        let (name, text) = (mark(hand), self.0.to_string());
+        let name = mark(hand);
+        let text = self.0.to_string();
         let cell = number(db.cells().get(&name).map_err(told)?.as_ref());
         agree(&format!("the cell `{name}`"), self.0 as i64, cell)?;
         if self.0 == 0 {

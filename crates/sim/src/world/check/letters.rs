@@ -25,10 +25,7 @@ pub fn check(book: &Book, script: &Script, executed: &BTreeSet<u64>) -> Outcome<
             return Err(format!("{letter:?} was handled, and {first:?}"));
         }
     }
-    match script.is_patient() {
-        true => check_complete(&places),
-        false => Ok(()),
-    }
+    if script.is_patient() { check_complete(&places) } else { Ok(()) }
 }
 
 /// Checks that every number was handled, if no session expires and none is pending.

@@ -19,9 +19,10 @@ pub fn check(book: &Book, db: &Database, executed: &BTreeSet<u64>) -> Outcome<()
     alike("states", &states(db)?, &labels(|of| of.parts.state))?;
     let expected = labels(|of| of.parts.message).len() as u64;
     let outbox = db.outbox().state().map_err(told("the outbox"))?;
-    match outbox.pending == expected && outbox.last_id == expected {
-        true => Ok(()),
-        false => Err(format!("{expected} messages were put, and there is {outbox:?}")),
+    if outbox.pending == expected && outbox.last_id == expected {
+        Ok(())
+    } else {
+        Err(format!("{expected} messages were put, and there is {outbox:?}"))
     }
 }
 

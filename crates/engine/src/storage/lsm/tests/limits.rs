@@ -64,8 +64,10 @@ fn tables_are_synced_while_they_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), &options(), false).unwrap();
     let mebibytes = |revision: u64| {
-        let value = |n: u8| (vec![n], revision, entry(VALUE, revision, &[n; 1 << 20]));
-        ingest(&store, &[1, 2, 3].map(value))
+        ingest(
+            &store,
+            &[1, 2, 3].map(|n| (vec![n], revision, entry(VALUE, revision, &[n; 1 << 20]))),
+        )
     };
     // Syncing this file fails, so every attempt to sync it shows as an error.
     let unsyncable = || {
@@ -107,8 +109,9 @@ fn no_more_layers_are_taken_than_can_be_counted() {
 
 /// Incompressible bytes.
 fn noise(n: u64) -> Vec<u8> {
-    let number = |at: u64| (n * 256 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    (0..256).flat_map(number).collect()
+    (0..256)
+        .flat_map(|at| (n * 256 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+        .collect()
 }
 
 /// If one compaction strategy finds nothing to do and the next one fails, the compaction counts as failed.

@@ -136,7 +136,9 @@ impl Run {
     }
 
     fn open_range(&mut self, from: u16, to: u16, hundredths: u64) {
-        let (from, to, at) = (key(from), key(to), self.model.at(hundredths));
+        let from = key(from);
+        let to = key(to);
+        let at = self.model.at(hundredths);
         let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
         let range = self.store.range(bounds.0, bounds.1, at);
         self.open.push((range, self.model.range(&from, &to, at)));

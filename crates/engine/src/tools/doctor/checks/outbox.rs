@@ -90,9 +90,10 @@ impl OutboxCheck<'_, '_> {
                 check.tell(id, "what it says is missing or cannot be read", STUCK);
                 return Ok(());
             };
-            match state.is_dead {
-                true => check.dead(id),
-                false => check.pending(id, &state, letter.run.as_deref()),
+            if state.is_dead {
+                check.dead(id)
+            } else {
+                check.pending(id, &state, letter.run.as_deref())
             }
         })
     }
@@ -166,8 +167,9 @@ impl OutboxCheck<'_, '_> {
         })?;
         self.each(b'q', |check, step| {
             let (due, id) = due_of(step.name()).unzip();
-            let is_due = |state: &MessageState| !state.is_dead && Some(state.due) == due;
-            check.leads(id, "an entry of the queue", is_due)
+            check.leads(id, "an entry of the queue", |state| {
+                !state.is_dead && Some(state.due) == due
+            })
         })?;
         self.each(b'r', |check, step| {
             let run = String::from_utf8_lossy(&step.name()[1..]).into_owned();

@@ -42,7 +42,8 @@ struct RunOrphans<'l> {
 impl RunOrphans<'_> {
     /// Skips from one life of a run to the next, without scanning the data of each.
     fn check(&self, space: u8, faults: &mut Faults) -> Result<()> {
-        let (mut from, end) = (vec![space], [space + 1]);
+        let mut from = vec![space];
+        let end = [space + 1];
         while let Some(key) = self.first(&from, &end)? {
             let next = match keyspace::split(&key) {
                 Some((_, branch, name)) => self.judge(space, branch, name, faults)?,

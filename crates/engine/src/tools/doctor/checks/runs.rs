@@ -38,7 +38,9 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
     let from = keyspace::key(RUNS, branch, b"");
     let end = keyspace::after_prefix(&from);
     let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    let (mut runs, mut events, nothing) = (0, 0, WriteSet::default());
+    let mut runs = 0;
+    let mut events = 0;
+    let nothing = WriteSet::default();
     for row in view.index.scan(Bound::Included(&from), to, at) {
         let row = row?;
         let entry = entry::parse(row.entry());
@@ -106,7 +108,9 @@ impl RunLife<'_> {
         let first = run_keys::at(self.run.as_str(), self.head.generation, 0);
         let mut walk = self.view.walk(self.nothing, EVENTS, &self.prefix, Some(&first));
         let mut alerts = Alerts::new(self)?;
-        let (mut sum, mut expected, mut events) = (Some(self.begin()?), 1, 0);
+        let mut sum = Some(self.begin()?);
+        let mut expected = 1;
+        let mut events = 0;
         while let Some(step) = next_live(&mut walk)? {
             let Some(seq) = self.seq(&step, faults) else { continue };
             if seq > self.head.last_seq {
@@ -117,7 +121,8 @@ impl RunLife<'_> {
             if self.tell_missing(expected, seq - 1, faults) {
                 sum = None;
             }
-            (expected, events) = (seq + 1, events + 1);
+            expected = seq + 1;
+            events += 1;
             sum = self.check_event(seq, &step, sum, &mut alerts, faults)?;
         }
         if self.tell_missing(expected, self.head.last_seq, faults) {
@@ -160,7 +165,8 @@ impl RunLife<'_> {
         let said = event.encode(&Instant::of_us(stamp), &mut bytes)?;
         let of_step = event.step_id.as_deref();
         sum.tip = tip(sum.tip, &bytes[said], of_step);
-        let (event_type, attempt) = (&event.event_type, event.logical_attempt_id.as_deref());
+        let event_type = &event.event_type;
+        let attempt = event.logical_attempt_id.as_deref();
         let judged = [
             reduce_parts(&mut sum.snapshot, seq, event_type, of_step, attempt),
             reduce_parts(&mut sum.without_attempts, seq, event_type, of_step, None),
@@ -216,7 +222,8 @@ impl RunLife<'_> {
 
     /// Checks that the head matches the folded state.
     fn check_head(&self, sum: &RunTotals, faults: &mut Faults) {
-        let (head, snapshot) = (self.head, &sum.snapshot);
+        let head = self.head;
+        let snapshot = &sum.snapshot;
         if head.tip != sum.tip {
             let what = "its head was written for other events (their hashes differ)";
             self.tell(faults, None, what.into(), RESTORE);
@@ -315,9 +322,10 @@ impl RunLife<'_> {
         if first > last {
             return false;
         }
-        let what = match first == last {
-            true => "it is missing".to_owned(),
-            false => format!("it and all up to event {last} are missing"),
+        let what = if first == last {
+            "it is missing".to_owned()
+        } else {
+            format!("it and all up to event {last} are missing")
         };
         self.tell(faults, Some(first), what, RESTORE);
         true
@@ -343,9 +351,8 @@ impl<'a> Alerts<'a> {
     }
 
     fn step(&mut self, life: &RunLife<'_>) -> Result<()> {
-        let seq =
-            |step: NameStep| run_keys::seq(&step.name()[life.prefix.len()..]).unwrap_or_default();
-        self.next = next_live(&mut self.walk)?.map(seq);
+        self.next = next_live(&mut self.walk)?
+            .map(|step| run_keys::seq(&step.name()[life.prefix.len()..]).unwrap_or_default());
         Ok(())
     }
 
@@ -398,6 +405,7 @@ fn next_live<'o>(walk: &mut NameWalk<'o>) -> Result<Option<NameStep<'o>>> {
 
 /// Returns the event up to which a user's reducer has folded.
 fn reduced_seq(mut state: &[u8]) -> Option<u64> {
-    let (_version, seq) = (get_varint(&mut state)?, get_varint(&mut state)?);
+    let _version = get_varint(&mut state)?;
+    let seq = get_varint(&mut state)?;
     codec::decode(state).ok().map(|_| seq)
 }

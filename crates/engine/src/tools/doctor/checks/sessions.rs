@@ -56,8 +56,8 @@ pub(crate) fn check(index: &Index, faults: &mut Faults) -> Result<SessionTotals>
         }
         Ok(())
     };
-    let (from, to) =
-        (keyspace::key(SESSIONS, MAIN_ID, b""), keyspace::key(SESSION_DATA, MAIN_ID, b""));
+    let from = keyspace::key(SESSIONS, MAIN_ID, b"");
+    let to = keyspace::key(SESSION_DATA, MAIN_ID, b"");
     walk(index, &from, &to, &mut check)?;
     check_strays(index, faults)?;
     Ok(seen)
@@ -79,9 +79,10 @@ fn walk(
 /// Decodes the standing in an entry, if the session exists; `None` if it cannot be read.
 fn standing(entry: &[u8]) -> Option<(EntryHeader, Option<StoredSession>)> {
     let (head, payload) = entry::parse(entry).ok()?;
-    match head.is_deleted() {
-        true => Some((head, None)),
-        false => Some((head, Some(StoredSession::decode(payload).ok()?))),
+    if head.is_deleted() {
+        Some((head, None))
+    } else {
+        Some((head, Some(StoredSession::decode(payload).ok()?)))
     }
 }
 
@@ -110,7 +111,8 @@ fn check_live(
         letter_bytes: 0,
         faults: Vec::new(),
     };
-    let (from, to) = (part_key(session, Part::Slot(0)), part_key(session, Part::Letter(u64::MAX)));
+    let from = part_key(session, Part::Slot(0));
+    let to = part_key(session, Part::Letter(u64::MAX));
     walk(index, &from, &to, &mut |name, entry| {
         found.part(split_part(name).map(|(_, part)| part), entry);
         Ok(())
@@ -171,17 +173,20 @@ impl SessionEntries {
     fn end(&mut self, profile: &Profile) {
         self.missing(self.next_letter, profile.last_sent.saturating_add(1));
         if self.next_letter > profile.last_sent.saturating_add(1) {
-            let (last, said) = (self.next_letter - 1, profile.last_sent);
+            let last = self.next_letter - 1;
+            let said = profile.last_sent;
             let what = format!("request {last} to its client is there, and {said} was the last");
             self.faults.push(what);
         }
         if self.faults.is_empty() && self.letter_bytes != profile.pending_bytes {
-            let (bytes, said) = (self.letter_bytes, profile.pending_bytes);
+            let bytes = self.letter_bytes;
+            let said = profile.pending_bytes;
             let what = format!("requests to its client have {bytes} bytes, and it says {said}");
             self.faults.push(what);
         }
         self.responses.retain(|request_id, _| *request_id >= self.mark);
-        let (count, bytes) = (self.responses.len(), self.responses.values().sum::<usize>());
+        let count = self.responses.len();
+        let bytes = self.responses.values().sum::<usize>();
         if count > KEPT_LIMIT || bytes > KEPT_LIMIT_BYTES {
             self.faults
                 .push(format!("it keeps {count} responses of {bytes} bytes, which is too much"));
@@ -214,8 +219,8 @@ fn check_strays(index: &Index, faults: &mut Faults) -> Result<()> {
         }
         Ok(())
     };
-    let (from, to) =
-        (keyspace::key(SESSION_DATA, MAIN_ID, b""), keyspace::key(SESSION_DATA + 1, MAIN_ID, b""));
+    let from = keyspace::key(SESSION_DATA, MAIN_ID, b"");
+    let to = keyspace::key(SESSION_DATA + 1, MAIN_ID, b"");
     walk(index, &from, &to, &mut check)
 }
 

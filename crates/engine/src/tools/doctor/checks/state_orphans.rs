@@ -24,7 +24,8 @@ pub(crate) fn check_left(
     faults: &mut Faults,
 ) -> Result<()> {
     let left = StateOrphans { index, catalog, at };
-    let (mut from, end) = (vec![KEYED], [KEYED + 1]);
+    let mut from = vec![KEYED];
+    let end = [KEYED + 1];
     while let Some(key) = left.first(&from, &end)? {
         let next = match keyspace::split(&key) {
             Some((_, branch, name)) => left.judge(branch, name, faults)?,

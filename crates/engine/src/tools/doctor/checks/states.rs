@@ -24,7 +24,8 @@ const REBUILD: &str =
 /// Checks all spaces that have entries on the branch itself. Returns the number of spaces and of their
 /// entries.
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> {
-    let (mut spaces, mut entries) = (0, 0);
+    let mut spaces = 0;
+    let mut entries = 0;
     for space in own(view)? {
         let Ok(name) = Name::new(&space) else {
             faults.space(&space, "no space can have this name".into(), REBUILD);
@@ -89,14 +90,15 @@ struct StateCheck<'l> {
 
 impl StateCheck<'_> {
     fn all(mut self, faults: &mut Faults) -> Result<u64> {
-        let (life, nothing) =
-            (state_keys::life(self.space, self.declared.generation), WriteSet::default());
+        let life = state_keys::life(self.space, self.declared.generation);
+        let nothing = WriteSet::default();
         let mut walk = self.view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
             if step.head.is_deleted() {
                 continue;
             }
-            let (place, payload) = (&step.name()[life.len()..], step.payload());
+            let place = &step.name()[life.len()..];
+            let payload = step.payload();
             let what = match place.strip_prefix(&state_keys::GRAVES) {
                 Some(grave) => self.grave(grave)?,
                 None => {

@@ -76,7 +76,10 @@ pub(super) fn take_head(mut rest: &[u8]) -> Option<Head<'_>> {
     let [version, clock] = take_numbers(&mut rest)?;
     let mut limit = || take_size(&mut rest);
     let kept = KeptLimits { count: limit()?, bytes: limit()? };
-    let (mailbox, mailbox_bytes, sessions, formers) = (limit()?, limit()?, limit()?, limit()?);
+    let mailbox = limit()?;
+    let mailbox_bytes = limit()?;
+    let sessions = limit()?;
+    let formers = limit()?;
     let limits = Limits { kept, mailbox, mailbox_bytes, sessions, formers };
     limits.check().ok()?;
     let counters = take_numbers(&mut rest)?;
@@ -86,9 +89,10 @@ pub(super) fn take_head(mut rest: &[u8]) -> Option<Head<'_>> {
 
 pub(super) fn put_session(out: &mut Vec<u8>, name: &Name, session: &Session) {
     let Session { ledger, mailbox, capabilities, .. } = session;
-    let mark = match planted(Fault::MarkNotInSnapshot) {
-        false => ledger.mark(),
-        true => ledger.iter().next().map_or(1, |(id, _)| id),
+    let mark = if planted(Fault::MarkNotInSnapshot) {
+        ledger.iter().next().map_or(1, |(id, _)| id)
+    } else {
+        ledger.mark()
     };
     out.push(SESSION);
     put_sized(out, name.as_bytes());
@@ -155,7 +159,8 @@ pub(super) fn take_entry<'b>(rest: &mut &'b [u8]) -> Option<Entry<'b>> {
             is_worth_it.then_some(Entry::Former(name, gone, former))
         }
         KEY => {
-            let (key, value) = (take_sized(rest)?, take_sized(rest)?);
+            let key = take_sized(rest)?;
+            let value = take_sized(rest)?;
             is_stored_key(key).then_some(Entry::Key(key, value))
         }
         _ => None,
