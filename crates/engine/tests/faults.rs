@@ -3,8 +3,8 @@
 mod seam;
 
 use mainstay::{
-    At, BranchCommand, CellCommand, Code, Command, Database, Durability, ErrorKind, Field, Fields,
-    Filter, IndexCommand, Name, Options, Test, Ticket, Transaction, Value, Where,
+    Answer, At, BranchCommand, CellCommand, Code, Command, Database, Durability, ErrorKind, Field,
+    Fields, Filter, IndexCommand, Name, Options, Test, Ticket, Transaction, Value, Where,
 };
 use seam::{Faults, FaultyFiles, within};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -214,6 +214,29 @@ fn seen_before_durable<T>(
         faults.syncs.let_go();
         seen
     })
+}
+
+#[test]
+fn a_long_read_sees_the_submitted_writes_of_its_thread_however_slow_the_sync_is() {
+    let (db, faults) = open(Durability::Sync);
+    let set = Transaction::new().step(CellCommand::set(Name::new("a").unwrap(), 1));
+    let list = CellCommand::List { prefix: String::new(), after: None, limit: 100_000 };
+    let came = faults.syncs.came();
+    faults.syncs.hold();
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| {
+            let ticket = db.submit(set);
+            let receipt = db.execute(Transaction::new().step(list)).unwrap();
+            ticket.wait().unwrap();
+            receipt.answers
+        });
+        faults.syncs.wait_for_more_than(came);
+        // Longer than a read waits for a group at once.
+        std::thread::sleep(Duration::from_millis(300));
+        faults.syncs.let_go();
+        let answers = read.join().unwrap();
+        assert!(matches!(&answers[0], Answer::Names(page) if page.names == ["a"]), "{answers:?}");
+    });
 }
 
 #[test]

@@ -351,7 +351,11 @@ pub enum OutboxAnswer {
 impl OutboxAnswer {
     /// The approximate memory that the answer takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
-        let one = |message: &Message| size_of::<Message>() + message.payload.len();
+        let one = |message: &Message| {
+            let texts = [message.run.as_ref(), message.failure.as_ref()];
+            let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
+            size_of::<Message>() + message.subject.len() + message.payload.len() + texts
+        };
         match self {
             OutboxAnswer::Messages(messages) => messages.iter().map(one).sum(),
             _ => 0,

@@ -6,7 +6,7 @@ use crate::{
     Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, Field, FieldValue,
     Fields, HashCommand, HistoryEntry, Name, NewEvent, Only, OutboxCommand, Page, Record,
     RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RunCommand, SessionCommand,
-    StateCommand, StateKey, StateWrite, StringCommand, Value, Version,
+    StateCommand, StateKey, StateWrite, StringCommand, Test, Value, Version, Where,
 };
 
 /// Sums the sizes of gathered answers and enforces the limit.
@@ -128,7 +128,9 @@ impl Command {
                 OutboxCommand::Fail { message, .. } | OutboxCommand::FailHeld { message, .. },
             ) => message.len(),
             Command::State(command) => state_bytes(command),
-            Command::Session(SessionCommand::Send { payload, .. }) => payload.len(),
+            Command::Session(
+                SessionCommand::Send { payload, .. } | SessionCommand::Restore { payload, .. },
+            ) => payload.len(),
             _ => 0,
         };
         size_of::<Command>() + held
@@ -209,11 +211,34 @@ fn record_bytes(command: &RecordCommand) -> usize {
             key.as_str().len() + fields.as_ref().map_or(0, |fields| fields_bytes(fields))
         }
         RecordCommand::Pick(pick) => {
-            size_of::<RecordPick>() + pick.prefix.len() + change_bytes(&pick.set, &pick.clear)
+            let RecordPick { prefix, filters, set, clear, .. } = &**pick;
+            size_of::<RecordPick>()
+                + prefix.len()
+                + filters_bytes(filters)
+                + change_bytes(set, clear)
         }
-        RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => prefix.len(),
+        RecordCommand::Scan { prefix, filters, after, .. } => {
+            prefix.len() + filters_bytes(filters) + after.as_ref().map_or(0, String::len)
+        }
+        RecordCommand::Count { prefix, filters } => prefix.len() + filters_bytes(filters),
         _ => 0,
     }
+}
+
+fn filters_bytes(filters: &[Where]) -> usize {
+    let one = |filter: &Where| {
+        let bounds = match &filter.test {
+            Test::Eq(bound)
+            | Test::Ne(bound)
+            | Test::Lt(bound)
+            | Test::Le(bound)
+            | Test::Gt(bound)
+            | Test::Ge(bound) => bound.len(),
+            Test::In(bounds) => bounds.iter().map(|bound| size_of::<Vec<u8>>() + bound.len()).sum(),
+        };
+        size_of::<Where>() + filter.field.as_bytes().len() + bounds
+    };
+    filters.iter().map(one).sum()
 }
 
 fn hash_bytes(command: &HashCommand) -> usize {
@@ -263,7 +288,11 @@ fn run_bytes(command: &RunCommand) -> usize {
         RunCommand::Bootstrap { metadata, events, .. } => {
             metadata.weight_bytes() + events.iter().map(event_bytes).sum::<usize>()
         }
-        RunCommand::Restore { events, .. } => events.iter().map(CanonicalEvent::weight_bytes).sum(),
+        RunCommand::Restore { metadata, events, .. }
+        | RunCommand::RestoreHidden { metadata, events, .. } => {
+            metadata.as_ref().map_or(0, Value::weight_bytes)
+                + events.iter().map(CanonicalEvent::weight_bytes).sum::<usize>()
+        }
         RunCommand::Keep { state, .. } => state.weight_bytes(),
         _ => 0,
     }
@@ -286,9 +315,9 @@ fn state_bytes(command: &StateCommand) -> usize {
     };
     match command {
         StateCommand::Write { writes, .. } => writes.iter().map(write).sum(),
-        StateCommand::Restore { block, .. } | StateCommand::Take { block, .. } => {
-            block.as_bytes().len()
-        }
+        StateCommand::Restore { block, .. }
+        | StateCommand::Take { block, .. }
+        | StateCommand::Replay { block, .. } => block.as_bytes().len(),
         StateCommand::Look { keys, .. } => {
             keys.iter().map(|key| size_of::<StateKey>() + key.0.len()).sum()
         }
@@ -303,4 +332,79 @@ fn too_much() -> Error {
         ANSWERS_LIMIT_BYTES >> 20
     );
     Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EntryBlock, Message, OutboxAnswer, SpaceInfo};
+
+    /// The size of each kind of content in the test: far more than any command takes without it.
+    const CONTENT_BYTES: usize = 100_000;
+
+    fn assert_counted(command: impl Into<Command>) {
+        let command = command.into();
+        assert!(command.weight_bytes() >= CONTENT_BYTES, "{command:?}");
+    }
+
+    #[test]
+    fn restores_count_their_content() {
+        let run = Name::new("r").unwrap();
+        let large = Value::String("x".repeat(CONTENT_BYTES).into());
+        let metadata = Some(large);
+        let (created, begun, events) = (None, None, Vec::new());
+        assert_counted(RunCommand::Restore {
+            run: run.clone(),
+            metadata: metadata.clone(),
+            created,
+            events: Vec::new(),
+        });
+        assert_counted(RunCommand::RestoreHidden {
+            run,
+            metadata,
+            created,
+            events,
+            begun,
+            ends: true,
+        });
+        let session = Name::new("s").unwrap();
+        assert_counted(SessionCommand::Restore { session, payload: vec![0; CONTENT_BYTES] });
+    }
+
+    #[test]
+    fn replayed_blocks_of_keyed_state_are_counted() {
+        let mut block = EntryBlock::default();
+        block.push(b"place", Some(&[0; CONTENT_BYTES]));
+        let space = Name::new("s").unwrap();
+        let info = SpaceInfo::default();
+        assert_counted(StateCommand::Replay { space, info, block, hidden: false, shows: false });
+    }
+
+    #[test]
+    fn filters_are_counted() {
+        let field = Field::new("f").unwrap();
+        let bounds = vec![vec![0; CONTENT_BYTES / 10]; 10];
+        let filters = vec![Where { field, test: Test::In(bounds) }];
+        assert_counted(RecordCommand::Count { prefix: String::new(), filters: filters.clone() });
+        let pick = RecordPick::under("", filters.clone());
+        assert_counted(RecordCommand::Pick(Box::new(pick)));
+        let (prefix, after) = (String::new(), None);
+        assert_counted(RecordCommand::Scan { prefix, filters, after, limit: 1 });
+    }
+
+    #[test]
+    fn messages_are_counted_with_their_texts() {
+        let text = || "x".repeat(CONTENT_BYTES);
+        let message = Message {
+            id: 1,
+            subject: text(),
+            payload: vec![0; CONTENT_BYTES],
+            run: Some(text()),
+            tries: 1,
+            written: 0,
+            failure: Some(text()),
+        };
+        let answer = OutboxAnswer::Messages(vec![message]);
+        assert!(answer.weight_bytes() >= 4 * CONTENT_BYTES);
+    }
 }

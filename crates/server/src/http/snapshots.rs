@@ -144,7 +144,7 @@ pub(crate) async fn restore(
     let path = scratch.path().join("snapshot");
     let received = receive(body, &path, limit_bytes, app.settings().spare());
     let received = tokio::time::timeout(app.settings().import_limit(), received).await;
-    received.map_err(|_| Refusal::too_slow())??;
+    received.map_err(|_| Refusal::too_slow_file())??;
     let db = app.db().clone();
     let restored = app.transfer(move || {
         let file = File::open(&path).map_err(|error| no_scratch(&error))?;

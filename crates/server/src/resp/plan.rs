@@ -12,10 +12,10 @@
 use super::reply::Reply;
 use super::rights;
 use crate::security::{Denied, User};
-use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
+use mainstay::limits::{PAGE_DEFAULT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
-    Answer, At, Command, Database, Error, KeyCommand, OutboxCommand, Receipt, RunCommand, SmallVec,
-    Stamp, Transaction,
+    Answer, At, Command, Database, Error, KeyCommand, OutboxCommand, Receipt, RunCommand,
+    SessionCommand, SmallVec, Stamp, Transaction,
 };
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -233,6 +233,23 @@ impl Plan {
             Command::Branch(_) | Command::Key(_) => true,
             Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
             command => command.walks(),
+        };
+        self.commands.iter().any(is_long)
+    }
+
+    /// Returns whether only the writer can answer it, and the answer may be so long that other connections should not
+    /// wait for it.
+    pub fn pages_at_writer(&self) -> bool {
+        let is_long = |command: &Command| match command {
+            Command::Outbox(
+                OutboxCommand::Claim { limit, .. } | OutboxCommand::Dead { limit, .. },
+            )
+            | Command::Session(
+                SessionCommand::List { limit, .. }
+                | SessionCommand::Pending { limit, .. }
+                | SessionCommand::Retry { limit, .. },
+            ) => *limit > PAGE_DEFAULT,
+            _ => false,
         };
         self.commands.iter().any(is_long)
     }

@@ -512,7 +512,7 @@ impl Session {
                 _ => Handled::NotYet,
             };
         }
-        if self.rewrites_much(&self.branch, plan.commands.iter()) {
+        if plan.pages_at_writer() || self.rewrites_much(&self.branch, plan.commands.iter()) {
             return match pending {
                 Pending::Nothing => {
                     let (transaction, promise) = plan.put_into(self.transaction());

@@ -344,7 +344,12 @@ impl Sequencer {
             return;
         }
         self.execute_queued();
-        self.settle();
+        let mut executed = self.with_exec(|exec| exec.executed());
+        while self.published() < executed && !self.is_closed() && !self.is_read_only() {
+            self.wait_until(Duration::from_millis(100), || self.published() >= executed);
+            // A full disk takes executed transactions back: they never become visible.
+            executed = executed.min(self.with_exec(|exec| exec.executed()));
+        }
     }
 
     /// Returns whether this thread may be running a caller's callback.
