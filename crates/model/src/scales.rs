@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn restores_count_their_content() {
         let run = Name::new("r").unwrap();
-        let large = Value::String("x".repeat(CONTENT_BYTES).into());
+        let large = Value::String("x".repeat(CONTENT_BYTES));
         let metadata = Some(large);
         let (created, begun, events) = (None, None, Vec::new());
         assert_counted(RunCommand::Restore {
