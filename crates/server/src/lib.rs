@@ -1,8 +1,9 @@
-//! The server of the Mainstay state engine: its RESP and HTTP front ends, as a library for the program `mainstay`.
+//! The server of the Mainstay state engine: its RESP and HTTP front ends. The program `mainstay` runs it.
 
 pub mod archive;
 pub mod config;
 pub mod crew;
+pub mod embedded;
 mod fair_queue;
 mod files;
 #[cfg(any(test, fuzzing))]

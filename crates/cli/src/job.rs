@@ -1,0 +1,508 @@
+//! `mainstay job`: a job queue whose jobs are claimed by one worker at a time.
+
+use super::args::{Moment, OnBranch};
+use super::call::Call;
+use super::cell::{given, read, write};
+use super::failure::{Failure, Result};
+use super::field::{Field, Row};
+use super::output::Bare;
+use super::pages::Pages;
+use super::reply::Reply;
+use super::session::Session;
+use super::shape::{Shape, Shown};
+use super::{shapes, time};
+use clap::{Args, Subcommand};
+use mainstay::Value;
+
+/// The time that a server waits for a job per request; it must be well below the reply timeout.
+const WAIT_MS: u64 = 1000;
+
+/// What can be done with jobs.
+#[derive(Debug, Subcommand)]
+pub enum JobVerb {
+    /// Submit a job; shows its state
+    Submit(Submit),
+    /// Take the next job of a type; shows its id, its token and its data; exit code 1 if there is none
+    Claim(Claim),
+    /// Say that the worker is alive; exit code 1 if the job was taken away
+    Beat(Beat),
+    /// Say that a step is done; exit code 1 if the job was taken away
+    Step(Step),
+    /// Say that the job is done; shows its state; exit code 1 if it was taken away
+    Done(Done),
+    /// Say that the job did not succeed; shows its state; exit code 1 if it was taken away
+    Fail(Fail),
+    /// Call a job off; shows its state
+    Cancel(Which),
+    /// Try a job again that failed or was cancelled; shows its state
+    Retry(Which),
+    /// Show a job, now or as it was
+    Get(Get),
+    /// Show what a job was given
+    Input(Which),
+    /// Show what a job gave
+    Result(Which),
+    /// List jobs of a type, in byte order of their ids
+    List(List),
+    /// Count jobs of a type
+    Count(Count),
+    /// Show what became of a job, newest first
+    History(History),
+    /// Take jobs away from workers that are silent; shows how many are tried again and how many failed
+    Sweep(Sweep),
+}
+
+/// One job.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Its type
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// Its id
+    id: String,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// One job, and what its claim gave.
+#[derive(Debug, Args)]
+pub struct Held {
+    #[command(flatten)]
+    job: Which,
+    /// The token of the claim
+    token: u64,
+}
+
+/// A new job.
+#[derive(Debug, Args)]
+pub struct Submit {
+    #[command(flatten)]
+    job: Which,
+    /// What it is given, as text; - takes the standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    input: Option<String>,
+    /// What has to be completed before it: ids of its type, or TYPE/ID, with commas between
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    depends: Vec<String>,
+    /// Higher ones are claimed first [default: 0]
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// Not before this time: microseconds since 1970 or 2026-11-15T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = time::stamp_us)]
+    run_at: Option<u64>,
+    /// How long its worker may be silent: milliseconds, or a span such as 30s [default: as configured]
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    lease: Option<u64>,
+    /// How often it may be tried again
+    #[arg(long)]
+    retries: Option<u32>,
+}
+
+/// The next job.
+#[derive(Debug, Args)]
+pub struct Claim {
+    /// Of which type
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// Who takes it
+    #[arg(short, long)]
+    worker: String,
+    /// How long the worker may be silent: milliseconds, or a span such as 30s [default: as submitted]
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    lease: Option<u64>,
+    /// How long to wait for one: milliseconds, or a span such as 30s [default: not at all]
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms, default_value = "0")]
+    wait: u64,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// A worker that is alive.
+#[derive(Debug, Args)]
+pub struct Beat {
+    #[command(flatten)]
+    held: Held,
+    /// How long it may be silent from now on [default: as before]
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    lease: Option<u64>,
+}
+
+/// A step that is done.
+#[derive(Debug, Args)]
+pub struct Step {
+    #[command(flatten)]
+    held: Held,
+    /// The step
+    step: u64,
+    /// How many there are
+    #[arg(long, value_name = "STEPS")]
+    of: Option<u64>,
+}
+
+/// A job that is done.
+#[derive(Debug, Args)]
+pub struct Done {
+    #[command(flatten)]
+    held: Held,
+    /// What it gave, as text; - takes the standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    result: Option<String>,
+}
+
+/// A job that did not succeed.
+#[derive(Debug, Args)]
+pub struct Fail {
+    #[command(flatten)]
+    held: Held,
+    /// What went wrong
+    message: String,
+    /// Try it again while it has retries left
+    #[arg(long)]
+    retry: bool,
+    /// Try it again after a while: milliseconds, or a span such as 30s
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    retry_after: Option<u64>,
+}
+
+/// Reading one job.
+#[derive(Debug, Args)]
+pub struct Get {
+    #[command(flatten)]
+    job: Which,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+/// Listing jobs.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Of which type
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// Only those in this state
+    #[arg(long)]
+    state: Option<String>,
+    /// Only ids behind this one
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
+    /// At most this many [default: all]
+    #[arg(long)]
+    limit: Option<u64>,
+    #[command(flatten)]
+    on: OnBranch,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+/// Counting jobs.
+#[derive(Debug, Args)]
+pub struct Count {
+    /// Of which type
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// Only those in this state
+    #[arg(long)]
+    state: Option<String>,
+    #[command(flatten)]
+    on: OnBranch,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+/// The versions of one job.
+#[derive(Debug, Args)]
+pub struct History {
+    #[command(flatten)]
+    job: Which,
+    /// At most this many versions
+    #[arg(long, default_value_t = 100)]
+    limit: u64,
+    /// Only versions before this counter
+    #[arg(long, value_name = "COUNTER")]
+    before: Option<u64>,
+}
+
+/// A sweep.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// Also those that nobody has written to for so long: milliseconds, or a span such as 5m
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    stuck: Option<u64>,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+impl JobVerb {
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        match self {
+            JobVerb::Submit(submit) => submit.run(session),
+            JobVerb::Claim(claim) => claim.run(session),
+            JobVerb::Beat(beat) => beat.run(session),
+            JobVerb::Step(step) => step.run(session),
+            JobVerb::Done(done) => done.run(session),
+            JobVerb::Fail(fail) => fail.run(session),
+            JobVerb::Cancel(job) => job.change(session, "JOB.CANCEL"),
+            JobVerb::Retry(job) => job.change(session, "JOB.RETRY"),
+            JobVerb::Get(get) => get.run(session),
+            JobVerb::Input(job) => job.bytes(session, "JOB.DATA", "was given nothing"),
+            JobVerb::Result(job) => job.bytes(session, "JOB.RESULT", "gave nothing"),
+            JobVerb::List(list) => list.run(session),
+            JobVerb::Count(count) => count.run(session),
+            JobVerb::History(history) => history.run(session),
+            JobVerb::Sweep(sweep) => sweep.run(session),
+        }
+    }
+}
+
+impl Which {
+    fn call(&self, command: &str) -> Call {
+        Call::new(command).word(&self.task_type).word(&self.id)
+    }
+
+    /// Starts a row about this job.
+    fn row(&self) -> Row {
+        vec![("type".into(), Field::text(&self.task_type)), ("id".into(), Field::text(&self.id))]
+    }
+
+    fn missing(&self) -> String {
+        format!(
+            "there is no job {}/{}: `mainstay job list {}`",
+            self.task_type, self.id, self.task_type
+        )
+    }
+
+    /// Calls a command that replies with the job's state.
+    fn becomes(&self, session: &mut Session, call: Call) -> Result<()> {
+        let reply = write(session, &self.on, call)?;
+        session.show(Shape::One("state"), self.row(), reply, || self.missing())
+    }
+
+    fn change(&self, session: &mut Session, command: &str) -> Result<()> {
+        self.becomes(session, self.call(command))
+    }
+
+    fn bytes(&self, session: &mut Session, command: &str, lack: &str) -> Result<()> {
+        let reply = read(session, &self.on, self.call(command))?;
+        session.show(Shape::One("value"), self.row(), reply, || {
+            format!("the job {}/{} is not there or {lack}", self.task_type, self.id)
+        })
+    }
+}
+
+impl Held {
+    fn call(&self, command: &str) -> Call {
+        self.job.call(command).word(self.token.to_string())
+    }
+
+    /// Calls a command that replies 1, or an error if the claim was lost.
+    fn alive(&self, session: &mut Session, call: Call) -> Result<()> {
+        let reply = write(session, &self.job.on, call)?;
+        session.show(Shape::Did("held"), self.job.row(), reply, || self.job.missing())
+    }
+}
+
+impl Submit {
+    fn call(&self, data: Option<Vec<u8>>) -> Call {
+        let call = self.job.call("JOB.SUBMIT");
+        let call = match data {
+            Some(data) => call.word("DATA").word(data),
+            None => call,
+        };
+        let depends = (!self.depends.is_empty()).then(|| self.depends.join(","));
+        call.option("DEPENDS", depends)
+            .option("PRIORITY", self.priority)
+            .option("RUNAT", self.run_at.map(|us| us / 1000))
+            .option("TIMEOUT", self.lease)
+            .option("RETRIES", self.retries)
+    }
+
+    fn run(self, session: &mut Session) -> Result<()> {
+        let data = self.input.clone().map(|input| given(input, session)).transpose()?;
+        self.job.becomes(session, self.call(data))
+    }
+}
+
+impl Claim {
+    fn call(&self, wait_ms: u64) -> Call {
+        let call = Call::new("JOB.CLAIM").word(&self.task_type).word("WORKER").word(&self.worker);
+        call.option("LEASE", self.lease).option("WAIT", (wait_ms > 0).then_some(wait_ms))
+    }
+
+    /// Splits a long wait into short requests, so that each is answered before the reply timeout.
+    fn run(self, session: &mut Session) -> Result<()> {
+        let mut left_ms = self.wait;
+        let reply = loop {
+            let wait_ms = left_ms.min(WAIT_MS);
+            let reply = write(session, &self.on, self.call(wait_ms))?;
+            left_ms -= wait_ms;
+            if reply != Reply::Nil || left_ms == 0 {
+                break reply;
+            }
+        };
+        let missing = || format!("there is no job of the type {} to be claimed", self.task_type);
+        let known = vec![("type".into(), Field::text(&self.task_type))];
+        session.show(shapes::shape("JOB.CLAIM"), known, reply, missing)
+    }
+}
+
+impl Beat {
+    fn run(self, session: &mut Session) -> Result<()> {
+        self.held.alive(session, self.held.call("JOB.BEAT").option("LEASE", self.lease))
+    }
+}
+
+impl Step {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = self.held.call("JOB.STEP").word(self.step.to_string());
+        self.held.alive(session, call.option("OF", self.of))
+    }
+}
+
+impl Done {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = self.held.call("JOB.DONE");
+        let call = match self.result {
+            Some(result) => call.word("RESULT").word(given(result, session)?),
+            None => call,
+        };
+        self.held.job.becomes(session, call)
+    }
+}
+
+impl Fail {
+    fn call(&self) -> Call {
+        let again = self.retry || self.retry_after.is_some();
+        let call = self.held.call("JOB.FAIL").word(&self.message);
+        call.flag("RETRY", again).option("AFTER", self.retry_after)
+    }
+
+    fn run(self, session: &mut Session) -> Result<()> {
+        self.held.job.becomes(session, self.call())
+    }
+}
+
+impl Get {
+    /// Prints one object as JSON; in the other formats one line per field.
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = self.moment.on(self.job.call("JOB.GET"));
+        let reply = read(session, &self.job.on, call)?;
+        let shape = shapes::shape("JOB.GET");
+        if session.printer.is_json() {
+            return session.show(shape, self.job.row(), reply, || self.job.missing());
+        }
+        let Shown::One(row) = shape.show(reply, false) else {
+            return Err(Failure::not_held(self.job.missing()));
+        };
+        let Some((_, Field::Plain(Value::Object(fields)))) = row.into_iter().next() else {
+            return Err(Failure::error("JOB.GET answered something else than a job"));
+        };
+        for (name, value) in fields {
+            let value = moment(&name, value);
+            session.printer.row(vec![("field".into(), Field::text(name)), ("value".into(), value)]);
+        }
+        session.printer.finish();
+        Ok(())
+    }
+}
+
+/// The value of a job's field. Names that end with `_at` are timestamps in milliseconds.
+fn moment(name: &str, value: Value) -> Field {
+    let ms = std::str::from_utf8(&value.as_text()).ok().and_then(|text| text.parse().ok());
+    match ms.filter(|_| name.ends_with("_at")) {
+        Some(ms) => Field::Millis(ms),
+        None => Field::Plain(value),
+    }
+}
+
+impl List {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let of = self.task_type;
+        let state = self.state;
+        let on = self.on;
+        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
+            let call = Call::new("JOB.LIST").word(&of).option("STATE", state.as_ref());
+            let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
+            match shapes::shape("JOB.LIST").show(read(session, &on, pages.moment.on(call))?, false)
+            {
+                Shown::Many(rows) => Ok(rows),
+                odd => Err(Failure::error(format!("JOB.LIST answered {odd:?}"))),
+            }
+        })
+    }
+}
+
+impl Count {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call =
+            Call::new("JOB.COUNT").word(&self.task_type).option("STATE", self.state.as_ref());
+        let reply = read(session, &self.on, self.moment.on(call))?;
+        session.show(shapes::shape("JOB.COUNT"), Row::new(), reply, String::new)
+    }
+}
+
+impl History {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = self.job.call("JOB.HISTORY").option("LIMIT", Some(self.limit));
+        let reply = read(session, &self.job.on, call.option("BEFORE", self.before))?;
+        if reply == Reply::Array(Vec::new()) {
+            return Err(Failure::not_held(self.job.missing()));
+        }
+        session.show(shapes::shape("JOB.HISTORY"), Row::new(), reply, || self.job.missing())
+    }
+}
+
+impl Sweep {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("JOB.SWEEP").option("STUCK", self.stuck);
+        let reply = read(session, &self.on, call)?;
+        let Shown::One(row) = shapes::shape("JOB.SWEEP").show(reply, false) else {
+            return Err(Failure::error("JOB.SWEEP answered something else than counts"));
+        };
+        session.printer.one(row, Bare::All);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Arguments, DataNoun, Noun};
+    use crate::call::said;
+    use clap::Parser;
+
+    fn parsed(words: &[&str]) -> std::result::Result<JobVerb, clap::Error> {
+        let all = ["mainstay", "job"].iter().chain(words);
+        match Arguments::try_parse_from(all)?.noun {
+            Some(Noun::Data(DataNoun::Job(verb))) => Ok(verb),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn verbs_become_the_words_of_commands() {
+        let words = ["submit", "email", "1", "--input", "-x", "--depends", "a,report/2"];
+        let more = ["--priority", "-3", "--run-at", "5000000", "--lease", "2s", "--retries", "0"];
+        let Ok(JobVerb::Submit(submit)) = parsed(&[&words[..], &more].concat()) else {
+            panic!("no submit")
+        };
+        let wanted = "JOB.SUBMIT email 1 DATA -x DEPENDS a,report/2 PRIORITY -3 RUNAT 5000 \
+                      TIMEOUT 2000 RETRIES 0";
+        assert_eq!(said(submit.call(Some(b"-x".to_vec()))), wanted);
+        let words = ["claim", "email", "-w", "w 1", "--lease", "1m", "--wait", "5s"];
+        let Ok(JobVerb::Claim(claim)) = parsed(&words) else { panic!("no claim") };
+        assert_eq!(said(claim.call(0)), "JOB.CLAIM email WORKER w 1 LEASE 60000");
+        assert_eq!(said(claim.call(7)), "JOB.CLAIM email WORKER w 1 LEASE 60000 WAIT 7");
+        let words = ["fail", "email", "1", "9", "no paper", "--retry-after", "3s"];
+        let Ok(JobVerb::Fail(fail)) = parsed(&words) else { panic!("no fail") };
+        assert_eq!(said(fail.call()), "JOB.FAIL email 1 9 no paper RETRY AFTER 3000");
+        for wrong in [
+            &["submit", "email"][..],
+            &["claim", "email"],
+            &["beat", "email", "1", "x"],
+            &["done", "email", "1"],
+            &["sweep", "--stuck", "soon"],
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
