@@ -6,10 +6,10 @@
 //! ```
 
 use super::args::OnBranch;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
-use super::output::Bare;
-use super::session::Session;
+use super::output::RawFields;
 use super::time;
 use clap::Args;
 use mainstay::{Database, RunInfo};
@@ -47,7 +47,7 @@ pub struct Archive {
 
 /// Listing an archive.
 #[derive(Debug, Args)]
-pub struct Archived {
+pub struct ArchiveList {
     /// Only runs of this day, as 2026-11-15: the day of their last event
     #[arg(long)]
     day: Option<String>,
@@ -72,36 +72,36 @@ pub struct Restore {
 
 impl Archive {
     /// Archives the runs that are due, and prints each when it is done.
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let settings = ArchiveSettings {
             runs_prefix: self.prefix.clone(),
             older_than_ms: self.older,
             only_ended: !self.all_states,
-            ..settings(&self.on, session)
+            ..settings(&self.on, context)
         };
-        let db = session.database(false)?;
+        let db = context.database(false)?;
         if self.dry_run {
-            return show_due(session, &db, settings);
+            return show_due(context, &db, settings);
         }
         archive_all(
-            session,
+            context,
             &archive::Archive::open(&db, &StoreSettings::of(&self.archive), settings)?,
         )
     }
 }
 
 /// Prints the runs that are due, without writing anything.
-fn show_due(session: &mut Session, db: &Database, settings: ArchiveSettings) -> Result<()> {
+fn show_due(context: &mut Context, db: &Database, settings: ArchiveSettings) -> Result<()> {
     let nowhere = ArchiveStore::of(Arc::new(InMemory::new()));
     archive::Archive::new(db, nowhere, settings)?.each_due(&mut |run| {
-        session.printer.row(due(run));
-        Ok(!session.printer.is_closed())
+        context.printer.row(due_row(run));
+        Ok(!context.printer.is_closed())
     })?;
-    session.printer.finish();
+    context.printer.finish();
     Ok(())
 }
 
-fn due(run: &RunInfo) -> Row {
+fn due_row(run: &RunInfo) -> Row {
     vec![
         ("run".into(), Field::text(&run.run_id)),
         ("status".into(), Field::text(run.status.as_str())),
@@ -110,19 +110,21 @@ fn due(run: &RunInfo) -> Row {
 }
 
 /// Archives all due runs. A run that fails is skipped, and the last error is reported at the end.
-fn archive_all(session: &mut Session, archive: &archive::Archive) -> Result<()> {
+fn archive_all(context: &mut Context, archive: &archive::Archive) -> Result<()> {
     let mut failed = 0_u64;
     let mut why = None;
     archive.each_due(&mut |run| {
         match archive.archive(&run.run_id) {
-            Ok(Outcome::Archived { run, events }) => session.printer.row(archived(&run, events)),
+            Ok(Outcome::Archived { run, events }) => {
+                context.printer.row(archived_row(&run, events))
+            }
             // The run was written to meanwhile, or deleted. A changed run stays in the database.
             Ok(Outcome::Changed | Outcome::Missing) => {}
             Err(error) => (failed, why) = (failed + 1, Some(error)),
         }
         Ok(true)
     })?;
-    session.printer.finish();
+    context.printer.finish();
     match why {
         None => Ok(()),
         Some(error) => {
@@ -132,7 +134,7 @@ fn archive_all(session: &mut Session, archive: &archive::Archive) -> Result<()> 
     }
 }
 
-fn archived(run: &ArchivedRun, events: u64) -> Row {
+fn archived_row(run: &ArchivedRun, events: u64) -> Row {
     vec![
         ("run".into(), Field::text(&run.run_id)),
         ("events".into(), Field::number(events)),
@@ -141,32 +143,32 @@ fn archived(run: &ArchivedRun, events: u64) -> Row {
     ]
 }
 
-impl Archived {
+impl ArchiveList {
     /// Lists the contents of the archive. This needs no database.
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let nothing = Database::memory()?;
-        let store = existing(&self.archive)?;
-        let archive = archive::Archive::open(&nothing, &store, settings(&self.on, session))?;
+        let store = existing_store(&self.archive)?;
+        let archive = archive::Archive::open(&nothing, &store, settings(&self.on, context))?;
         for run in archive.list(self.day.as_deref())? {
             let mut row = vec![("day".into(), Field::text(&run.day))];
-            row.extend(archived(&run, run.last_event_seq));
-            session.printer.row(row);
+            row.extend(archived_row(&run, run.last_event_seq));
+            context.printer.row(row);
         }
-        session.printer.finish();
+        context.printer.finish();
         Ok(())
     }
 }
 
 impl Restore {
     /// Restores the run and reports how many of its events were missing from the database.
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let store = existing(&self.archive)?;
-        let settings = settings(&self.on, session);
-        let archive = archive::Archive::open(&session.database(true)?, &store, settings)?;
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let store = existing_store(&self.archive)?;
+        let settings = settings(&self.on, context);
+        let archive = archive::Archive::open(&context.database(true)?, &store, settings)?;
         let Some(found) = archive.find(&self.run)? else {
             let message =
                 format!("run {} is not in the archive: `mainstay run archived` lists it", self.run);
-            return Err(Failure::not_held(message));
+            return Err(Failure::negative(message));
         };
         let imported = archive.import(&found)?;
         let row = vec![
@@ -175,19 +177,19 @@ impl Restore {
             ("written".into(), Field::number(imported.written)),
             ("file".into(), Field::text(&found.path)),
         ];
-        session.printer.one(row, Bare::All);
+        context.printer.one(row, RawFields::All);
         Ok(())
     }
 }
 
 /// The settings for an archive of the selected branch.
-fn settings(on: &OnBranch, session: &Session) -> ArchiveSettings {
-    let branch = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
+fn settings(on: &OnBranch, context: &Context) -> ArchiveSettings {
+    let branch = on.branch.clone().unwrap_or_else(|| context.branch().to_owned());
     ArchiveSettings { branch, ..ArchiveSettings::default() }
 }
 
 /// Opens an archive for reading. Never creates a missing directory.
-fn existing(text: &str) -> Result<StoreSettings> {
+fn existing_store(text: &str) -> Result<StoreSettings> {
     match StoreSettings::of(text) {
         StoreSettings::Directory { path } if !Path::new(&path).is_dir() => {
             Err(Failure::error(format!("there is no archive at {text}: name its directory")))

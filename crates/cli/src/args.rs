@@ -5,6 +5,7 @@ use super::bench::Bench;
 use super::branch::BranchVerb;
 use super::cell::CellVerb;
 use super::checkpoint::CheckpointVerb;
+use super::command_builder::CommandBuilder;
 use super::config::ConfigVerb;
 use super::doctor::Doctor;
 use super::feed::Feed;
@@ -14,7 +15,7 @@ use super::outbox::OutboxVerb;
 use super::output::Output;
 use super::record::RecordVerb;
 use super::run::RunVerb;
-use super::sessions::SessionVerb;
+use super::session::SessionVerb;
 use super::state::StateVerb;
 use super::tag::TagVerb;
 use super::time;
@@ -37,7 +38,7 @@ Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 #[command(name = "mainstay", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
     #[command(flatten)]
-    pub place: Place,
+    pub store: StoreArgs,
     /// How results are written [default: table on a terminal, json elsewhere]
     #[arg(short, long, global = true, value_name = "FORMAT")]
     pub output: Option<Output>,
@@ -47,7 +48,7 @@ pub struct Arguments {
 
 /// Which store is meant.
 #[derive(Clone, Debug, Args)]
-pub struct Place {
+pub struct StoreArgs {
     /// The directory of a database, opened by this process
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "server")]
     pub data: Option<PathBuf>,
@@ -89,7 +90,7 @@ pub struct TlsArgs {
 
 impl TlsArgs {
     /// True if any option asks for TLS.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         let files = [&self.cacert, &self.cert, &self.key];
         self.tls || self.insecure || files.iter().any(|file| file.is_some())
     }
@@ -215,7 +216,7 @@ pub struct OnBranch {
 
 /// The point in time that a verb reads.
 #[derive(Clone, Debug, Args)]
-pub struct Moment {
+pub struct AsOf {
     /// As of this revision
     #[arg(long, value_name = "REVISION", conflicts_with = "at")]
     pub rev: Option<u64>,
@@ -224,9 +225,9 @@ pub struct Moment {
     pub at: Option<u64>,
 }
 
-impl Moment {
+impl AsOf {
     /// Adds the options `REV` and `AT` to a command.
-    pub fn on(&self, call: super::call::Call) -> super::call::Call {
+    pub fn add_to(&self, call: CommandBuilder) -> CommandBuilder {
         call.option("REV", self.rev).option("AT", self.at)
     }
 }
@@ -246,7 +247,7 @@ mod tests {
         assert!(Arguments::try_parse_from(["mainstay"]).unwrap().noun.is_none());
         for words in [["--data", "d", "tag", "list"], ["tag", "list", "--data", "d"]] {
             let words = std::iter::once("mainstay").chain(words);
-            assert_eq!(Arguments::try_parse_from(words).unwrap().place.data, Some("d".into()));
+            assert_eq!(Arguments::try_parse_from(words).unwrap().store.data, Some("d".into()));
         }
     }
 }

@@ -1,12 +1,12 @@
 //! `mainstay backup` and `mainstay restore`: full and incremental backups, and a new database directory
 //! restored from them.
 
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
+use super::http_client::{HttpArgs, HttpClient};
 use super::interrupt;
 use super::progress::Bar;
-use super::session::Session;
-use super::web::{Web, WebArgs};
 use clap::{Args, Subcommand};
 use mainstay::{
     BackupKind, BackupReport, DatabaseId, Value, backup_head, restore_backup, verify_backup,
@@ -21,16 +21,16 @@ pub struct Backup {
     /// The file to make; it must not exist yet
     file: Option<PathBuf>,
     #[command(flatten)]
-    from: From,
+    from: SinceArgs,
     #[command(flatten)]
-    web: WebArgs,
+    http: HttpArgs,
     #[command(subcommand)]
     verb: Option<BackupVerb>,
 }
 
 /// Where an increment begins; without, a backup is full.
 #[derive(Debug, Args)]
-struct From {
+struct SinceArgs {
     /// Only what was committed after this revision
     #[arg(long, value_name = "REVISION", conflicts_with = "since_file")]
     since: Option<u64>,
@@ -68,14 +68,14 @@ pub struct Restore {
 
 /// The base of an incremental backup: its revision, and the database if it is known.
 #[derive(Clone, Copy)]
-struct Since {
+struct IncrementBase {
     revision: u64,
     database: Option<DatabaseId>,
 }
 
 impl Backup {
     /// Makes, shows or verifies a backup, and prints its contents.
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let reports = match (self.verb, &self.file) {
             (Some(BackupVerb::Verify { files }), _) => {
                 let bar = Bar::of_bytes("checking");
@@ -86,38 +86,41 @@ impl Backup {
                 vec![verify_backup(&file)?]
             }
             (None, Some(file)) => {
-                let since = self.from.known()?;
-                vec![interrupt::making(file, || made(session, file, since, &self.web))?]
+                let since = self.from.base()?;
+                vec![interrupt::with_part_file(file, || make(context, file, since, &self.http))?]
             }
             (None, None) => return Err(Failure::error("name the file to make: backup FILE")),
         };
-        show(session, &reports);
+        show(context, &reports);
         Ok(())
     }
 }
 
-impl From {
+impl SinceArgs {
     /// The base: read from the previous backup, or given as a revision.
-    fn known(&self) -> Result<Option<Since>> {
+    fn base(&self) -> Result<Option<IncrementBase>> {
         if let Some(file) = &self.since_file {
             let head = backup_head(file)?;
-            return Ok(Some(Since { revision: head.revision, database: Some(head.database) }));
+            return Ok(Some(IncrementBase {
+                revision: head.revision,
+                database: Some(head.database),
+            }));
         }
-        Ok(self.since.map(|revision| Since { revision, database: None }))
+        Ok(self.since.map(|revision| IncrementBase { revision, database: None }))
     }
 }
 
-fn made(
-    session: &mut Session,
+fn make(
+    context: &mut Context,
     file: &Path,
-    since: Option<Since>,
-    web: &WebArgs,
+    since: Option<IncrementBase>,
+    args: &HttpArgs,
 ) -> Result<BackupReport> {
-    if let Some(web) = Web::wanted(session, web)? {
-        return received(&web, file, since);
+    if let Some(http) = HttpClient::for_server(context, args)? {
+        return download(&http, file, since);
     }
-    let db = session.store()?.database()?;
-    check_meant(db.id()?, since)?;
+    let db = context.store()?.database()?;
+    check_database(db.id()?, since)?;
     let bar = Bar::new("backing up");
     let progress = &mut |progress| bar.show(progress);
     Ok(match since {
@@ -127,24 +130,24 @@ fn made(
 }
 
 /// Requests the backup from a server and downloads it.
-fn received(web: &Web, file: &Path, since: Option<Since>) -> Result<BackupReport> {
+fn download(http: &HttpClient, file: &Path, since: Option<IncrementBase>) -> Result<BackupReport> {
     let bar = Bar::waiting("the server makes the file");
     let path = match since {
         None => "/v1/backup".to_owned(),
-        Some(Since { revision, database: None }) => format!("/v1/backup?since={revision}"),
-        Some(Since { revision, database: Some(database) }) => {
+        Some(IncrementBase { revision, database: None }) => format!("/v1/backup?since={revision}"),
+        Some(IncrementBase { revision, database: Some(database) }) => {
             format!("/v1/backup?since={revision}&database={database}")
         }
     };
-    web.download("POST", &path, file, &bar, |part, _| {
+    http.download("POST", &path, file, &bar, |part, _| {
         let report = verify_backup(part).map_err(|error| {
             Failure::from(error).hint("what arrived is not what was sent; ask again")
         })?;
-        check_meant(report.database, since).map(|()| report)
+        check_database(report.database, since).map(|()| report)
     })
 }
 
-fn check_meant(found: DatabaseId, since: Option<Since>) -> Result<()> {
+fn check_database(found: DatabaseId, since: Option<IncrementBase>) -> Result<()> {
     match since.and_then(|since| since.database) {
         Some(meant) if meant != found => Err(Failure::error(format!(
             "the previous backup is of database {meant}, but this is {found}: nothing was kept; name \
@@ -156,7 +159,7 @@ fn check_meant(found: DatabaseId, since: Option<Since>) -> Result<()> {
 
 impl Restore {
     /// Restores into the directory and prints the contents of each backup.
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let directory = &self.directory;
         if !is_free(directory) {
             let path = directory.display();
@@ -169,7 +172,7 @@ impl Restore {
         let bar = Bar::of_bytes("restoring");
         let reports = restore_backup(directory, &files, &mut |progress| bar.show(progress))?;
         drop(bar);
-        show(session, &reports);
+        show(context, &reports);
         Ok(())
     }
 }
@@ -182,9 +185,9 @@ fn is_free(directory: &Path) -> bool {
     }
 }
 
-fn show(session: &mut Session, reports: &[BackupReport]) {
-    reports.iter().for_each(|report| session.printer.row(row(report)));
-    session.printer.finish();
+fn show(context: &mut Context, reports: &[BackupReport]) {
+    reports.iter().for_each(|report| context.printer.row(row(report)));
+    context.printer.finish();
 }
 
 fn row(report: &BackupReport) -> Row {

@@ -1,14 +1,14 @@
 //! `mainstay branch`: forks, compares and merges branches.
 
-use super::args::Moment;
-use super::call::Call;
-use super::failure::{Failure, NOT_HELD, Result};
-use super::field::{Field, Row, named};
-use super::output::Bare;
+use super::args::AsOf;
+use super::command_builder::CommandBuilder;
+use super::context::Context;
+use super::failure::{Failure, NEGATIVE, Result};
+use super::field::{Field, Row, name_row};
+use super::output::RawFields;
 use super::reply::Reply;
-use super::session::Session;
-use super::shape::{Shape, Shown};
-use super::shapes;
+use super::reply_format::{FormattedReply, ReplyFormat};
+use super::reply_formats;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// What can be done with branches.
@@ -53,7 +53,7 @@ pub struct Fork {
     #[arg(long, value_name = "BRANCH", default_value = mainstay::MAIN)]
     from: String,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Merging two branches.
@@ -81,29 +81,30 @@ enum Strategy {
 }
 
 impl BranchVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            BranchVerb::Fork(fork) => fork.run(session),
-            BranchVerb::List => list(session),
-            BranchVerb::Info { name } => info(session, &name),
-            BranchVerb::Delete { name } => delete(session, &name),
-            BranchVerb::Diff { a, b } => diff(session, &a, &b),
-            BranchVerb::Merge(merge) => merge.run(session),
-            BranchVerb::Use { name } => use_branch(session, &name),
+            BranchVerb::Fork(fork) => fork.run(context),
+            BranchVerb::List => list(context),
+            BranchVerb::Info { name } => info(context, &name),
+            BranchVerb::Delete { name } => delete(context, &name),
+            BranchVerb::Diff { a, b } => diff(context, &a, &b),
+            BranchVerb::Merge(merge) => merge.run(context),
+            BranchVerb::Use { name } => use_branch(context, &name),
         }
     }
 }
 
 impl Fork {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("BRANCH.FORK").word(&self.name).option("FROM", Some(&self.from));
-        let reply = session.store_to_write()?.call(self.moment.on(call).words())?;
-        session.show(Shape::One("revision"), named(&self.name), reply, String::new)
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call =
+            CommandBuilder::new("BRANCH.FORK").word(&self.name).option("FROM", Some(&self.from));
+        let reply = context.store_to_write()?.call(self.as_of.add_to(call).words())?;
+        context.show(ReplyFormat::One("revision"), name_row(&self.name), reply, String::new)
     }
 }
 
 impl Merge {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let strategy = match self.strategy {
             Strategy::Strict => "STRICT",
             Strategy::Theirs => "THEIRS",
@@ -111,11 +112,11 @@ impl Merge {
         };
         let from = &self.from;
         let into = &self.into;
-        let call = Call::new("BRANCH.MERGE").word(from).word(into).word(strategy);
-        let reply = session.store()?.call(call.words());
+        let call = CommandBuilder::new("BRANCH.MERGE").word(from).word(into).word(strategy);
+        let reply = context.store()?.call(call.words());
         let reply =
             reply.map_err(|failure| match failure.to_string().strip_prefix("CONFLICT ") {
-                Some(keys) if failure.code() == NOT_HELD => Failure::not_held(format!(
+                Some(keys) if failure.code() == NEGATIVE => Failure::negative(format!(
                     "CONFLICT {from} and {into} both changed {keys}: nothing was merged; see \
                  `mainstay branch diff {into} {from}`, then choose --strategy theirs ({from} wins) \
                  or ours ({into} wins)"
@@ -123,51 +124,52 @@ impl Merge {
                 _ => failure,
             })?;
         let known = vec![("from".into(), Field::text(from)), ("into".into(), Field::text(into))];
-        session.show(Shape::One("revision"), known, reply, String::new)
+        context.show(ReplyFormat::One("revision"), known, reply, String::new)
     }
 }
 
 /// Lists the branches. Details take one `BRANCH.INFO` call per branch, because `BRANCH.LIST` returns only
 /// names.
-fn list(session: &mut Session) -> Result<()> {
-    let reply = session.store()?.call(Call::new("BRANCH.LIST").words())?;
+fn list(context: &mut Context) -> Result<()> {
+    let reply = context.store()?.call(CommandBuilder::new("BRANCH.LIST").words())?;
     let Reply::Array(names) = reply else {
         return Err(Failure::error(format!("BRANCH.LIST answered {reply:?}")));
     };
     for name in names {
         let Reply::Text(name) = name else { continue };
-        let call = Call::new("BRANCH.INFO").word(&name);
-        match session.store()?.call(call.words()) {
-            Ok(reply) => match Shape::Object.show(reply, false) {
-                Shown::One(row) => session.printer.row(row),
+        let call = CommandBuilder::new("BRANCH.INFO").word(&name);
+        match context.store()?.call(call.words()) {
+            Ok(reply) => match ReplyFormat::Object.apply(reply, false) {
+                FormattedReply::One(row) => context.printer.row(row),
                 odd => return Err(Failure::error(format!("BRANCH.INFO answered {odd:?}"))),
             },
             // The branch was deleted since it was listed.
-            Err(failure) if failure.code() == NOT_HELD => {}
+            Err(failure) if failure.code() == NEGATIVE => {}
             Err(failure) => return Err(failure),
         }
     }
-    session.printer.finish();
+    context.printer.finish();
     Ok(())
 }
 
-fn info(session: &mut Session, name: &str) -> Result<()> {
-    let reply = session.store()?.call(Call::new("BRANCH.INFO").word(name).words())?;
-    session.show(Shape::Object, Row::new(), reply, || format!("there is no branch {name}"))
+fn info(context: &mut Context, name: &str) -> Result<()> {
+    let reply = context.store()?.call(CommandBuilder::new("BRANCH.INFO").word(name).words())?;
+    context.show(ReplyFormat::Object, Row::new(), reply, || format!("there is no branch {name}"))
 }
 
-fn delete(session: &mut Session, name: &str) -> Result<()> {
-    let reply = session.store()?.call(Call::new("BRANCH.DELETE").word(name).words())?;
-    session.show(Shape::Did("deleted"), named(name), reply, || {
+fn delete(context: &mut Context, name: &str) -> Result<()> {
+    let reply = context.store()?.call(CommandBuilder::new("BRANCH.DELETE").word(name).words())?;
+    context.show(ReplyFormat::Flag("deleted"), name_row(name), reply, || {
         format!("there is no branch {name}: `mainstay branch list` lists them")
     })
 }
 
 /// Compares two branches, and replaces `a` and `b` by the names of the branches.
-fn diff(session: &mut Session, a: &str, b: &str) -> Result<()> {
-    let reply = session.store()?.call(Call::new("BRANCH.DIFF").word(a).word(b).words())?;
-    let mut shown = shapes::shape("BRANCH.DIFF").show(reply, false);
-    if let Shown::Many(rows) = &mut shown {
+fn diff(context: &mut Context, a: &str, b: &str) -> Result<()> {
+    let reply =
+        context.store()?.call(CommandBuilder::new("BRANCH.DIFF").word(a).word(b).words())?;
+    let mut shown = reply_formats::of_command("BRANCH.DIFF").apply(reply, false);
+    if let FormattedReply::Many(rows) = &mut shown {
         let fields = rows.iter_mut().flatten().filter(|(name, _)| name == "changed_by");
         for (_, field) in fields {
             match &*field.raw() {
@@ -177,17 +179,17 @@ fn diff(session: &mut Session, a: &str, b: &str) -> Result<()> {
             }
         }
     }
-    session.printer.shown(shown, Row::new(), Bare::All);
+    context.printer.result(shown, Row::new(), RawFields::All);
     Ok(())
 }
 
-fn use_branch(session: &mut Session, name: &str) -> Result<()> {
-    if !session.interactive {
+fn use_branch(context: &mut Context, name: &str) -> Result<()> {
+    if !context.interactive {
         return Err(Failure::error(format!(
             "`branch use` lasts as long as a repl: elsewhere give --branch {name} to each command"
         )));
     }
-    session.store()?.call(Call::new("BRANCH.USE").word(name).words())?;
-    session.printer.note(&format!("on branch {name}"));
+    context.store()?.call(CommandBuilder::new("BRANCH.USE").word(name).words())?;
+    context.printer.note(&format!("on branch {name}"));
     Ok(())
 }

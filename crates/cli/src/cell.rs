@@ -1,15 +1,15 @@
 //! `mainstay cell`: named values with a write counter.
 
-use super::args::{Moment, OnBranch};
-use super::call::Call;
+use super::args::{AsOf, OnBranch};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
-use super::field::{Row, named};
-use super::output::Bare;
+use super::field::{Row, name_row};
+use super::output::RawFields;
 use super::pages::Pages;
 use super::reply::Reply;
-use super::session::Session;
-use super::shape::{Shape, Shown};
-use super::{shapes, time};
+use super::reply_format::{FormattedReply, ReplyFormat};
+use super::{reply_formats, time};
 use clap::{Args, Subcommand};
 use std::io::Read;
 
@@ -45,7 +45,7 @@ pub struct Get {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Writing one cell.
@@ -155,79 +155,79 @@ pub struct List {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 impl CellVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            CellVerb::Get(get) => get.run(session, "CELL.GET"),
-            CellVerb::Getv(get) => get.run(session, "CELL.GETV"),
-            CellVerb::Set(set) => set.run(session),
-            CellVerb::Cas(cas) => cas.run(session),
-            CellVerb::Delete(delete) => delete.run(session),
-            CellVerb::Incr(incr) => incr.run(session),
-            CellVerb::History(history) => history.run(session),
-            CellVerb::List(list) => list.run(session),
+            CellVerb::Get(get) => get.run(context, "CELL.GET"),
+            CellVerb::Getv(get) => get.run(context, "CELL.GETV"),
+            CellVerb::Set(set) => set.run(context),
+            CellVerb::Cas(cas) => cas.run(context),
+            CellVerb::Delete(delete) => delete.run(context),
+            CellVerb::Incr(incr) => incr.run(context),
+            CellVerb::History(history) => history.run(context),
+            CellVerb::List(list) => list.run(context),
         }
     }
 }
 
 impl Get {
-    fn run(self, session: &mut Session, command: &str) -> Result<()> {
-        let call = self.moment.on(Call::new(command).word(&self.name));
-        let reply = read(session, &self.on, call)?;
+    fn run(self, context: &mut Context, command: &str) -> Result<()> {
+        let call = self.as_of.add_to(CommandBuilder::new(command).word(&self.name));
+        let reply = read(context, &self.on, call)?;
         let missing = || format!("there is no cell {}: `mainstay cell list` lists them", self.name);
-        let known = named(&self.name);
-        session.show_typed(shapes::shape(command), known, reply, self.json, missing)
+        let known = name_row(&self.name);
+        context.show_typed(reply_formats::of_command(command), known, reply, self.json, missing)
     }
 }
 
 impl Set {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let value = given(self.value, session)?;
-        let call = Call::new("CELL.SET").word(&self.name).word(value);
+    fn run(self, context: &mut Context) -> Result<()> {
+        let value = value_or_stdin(self.value, context)?;
+        let call = CommandBuilder::new("CELL.SET").word(&self.name).word(value);
         let call = call.flag("JSON", self.json).option("TTL", self.ttl);
-        let reply = write(session, &self.on, call)?;
-        session.show(Shape::One("counter"), named(&self.name), reply, String::new)
+        let reply = write(context, &self.on, call)?;
+        context.show(ReplyFormat::One("counter"), name_row(&self.name), reply, String::new)
     }
 }
 
 impl Cas {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let value = given(self.value, session)?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let value = value_or_stdin(self.value, context)?;
         let counter = self.expected.0.map_or_else(|| "NIL".to_owned(), |n| n.to_string());
-        let call = Call::new("CELL.CAS").word(&self.name).word(&counter).word(value);
-        let reply = write(session, &self.on, call.flag("JSON", self.json))?;
+        let call = CommandBuilder::new("CELL.CAS").word(&self.name).word(&counter).word(value);
+        let reply = write(context, &self.on, call.flag("JSON", self.json))?;
         let name = &self.name;
         let missing = || match self.expected.0 {
             Some(n) => format!("the counter of {name} is not {n}: `mainstay cell getv {name}`"),
             None => format!("{name} is there already: `mainstay cell getv {name}`"),
         };
-        session.show(Shape::One("counter"), named(name), reply, missing)
+        context.show(ReplyFormat::One("counter"), name_row(name), reply, missing)
     }
 }
 
 impl Delete {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("CELL.DEL").word(&self.name).option("IF", self.condition);
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("CELL.DEL").word(&self.name).option("IF", self.condition);
         // Uses `read`, because a directory without a database has nothing to delete and must not be created.
-        let reply = read(session, &self.on, call)?;
+        let reply = read(context, &self.on, call)?;
         let missing = || match self.condition {
             Some(n) => format!("there is no cell {} with counter {n}", self.name),
             None => format!("there is no cell {}", self.name),
         };
-        session.show(Shape::Did("deleted"), named(&self.name), reply, missing)
+        context.show(ReplyFormat::Flag("deleted"), name_row(&self.name), reply, missing)
     }
 }
 
 impl Incr {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("CELL.INCR").word(&self.name).word(&self.by);
-        let reply = write(session, &self.on, call).map_err(|failure| self.hint(failure))?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("CELL.INCR").word(&self.name).word(&self.by);
+        let reply = write(context, &self.on, call).map_err(|failure| self.hint(failure))?;
         // The reply has the sum as text. It is parsed as JSON, so that it is shown as a number.
-        let shown = shapes::shape("CELL.INCR").show(reply, true);
-        session.printer.shown(shown, named(&self.name), Bare::Field("value"));
+        let shown = reply_formats::of_command("CELL.INCR").apply(reply, true);
+        context.printer.result(shown, name_row(&self.name), RawFields::Field("value"));
         Ok(())
     }
 
@@ -245,27 +245,30 @@ impl Incr {
 }
 
 impl History {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("CELL.HISTORY").word(&self.name).option("LIMIT", Some(self.limit));
-        let reply = read(session, &self.on, call.option("BEFORE", self.before))?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call =
+            CommandBuilder::new("CELL.HISTORY").word(&self.name).option("LIMIT", Some(self.limit));
+        let reply = read(context, &self.on, call.option("BEFORE", self.before))?;
         let missing = || format!("{} has no versions that are kept", self.name);
         if reply == Reply::Array(Vec::new()) {
-            return Err(Failure::not_held(missing()));
+            return Err(Failure::negative(missing()));
         }
-        let shape = shapes::shape("CELL.HISTORY");
-        session.show_typed(shape, Row::new(), reply, self.json, missing)
+        let format = reply_formats::of_command("CELL.HISTORY");
+        context.show_typed(format, Row::new(), reply, self.json, missing)
     }
 }
 
 impl List {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let prefix = Some(self.prefix).filter(|prefix| !prefix.is_empty());
         let on = self.on;
-        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
-            let call = Call::new("CELL.LIST").option("PREFIX", prefix.as_ref());
+        Pages::new(self.as_of, self.after, self.limit).show(context, |context, pages, size| {
+            let call = CommandBuilder::new("CELL.LIST").option("PREFIX", prefix.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
-            match Shape::List("name").show(read(session, &on, pages.moment.on(call))?, false) {
-                Shown::Many(rows) => Ok(rows),
+            match ReplyFormat::List("name")
+                .apply(read(context, &on, pages.as_of.add_to(call))?, false)
+            {
+                FormattedReply::Many(rows) => Ok(rows),
                 odd => Err(Failure::error(format!("CELL.LIST answered {odd:?}"))),
             }
         })
@@ -273,18 +276,18 @@ impl List {
 }
 
 /// Calls a command on a store that must exist.
-pub(super) fn read(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
-    session.store()?.on(on.branch.as_deref(), |store| store.call(call.words()))
+pub(super) fn read(context: &mut Context, on: &OnBranch, call: CommandBuilder) -> Result<Reply> {
+    context.store()?.on(on.branch.as_deref(), |store| store.call(call.words()))
 }
 
 /// Calls a command on a store. A missing database directory is created.
-pub(super) fn write(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
-    session.store_to_write()?.on(on.branch.as_deref(), |store| store.call(call.words()))
+pub(super) fn write(context: &mut Context, on: &OnBranch, call: CommandBuilder) -> Result<Reply> {
+    context.store_to_write()?.on(on.branch.as_deref(), |store| store.call(call.words()))
 }
 
 /// The value; `-` reads it from the standard input, except in the repl.
-pub(super) fn given(value: String, session: &Session) -> Result<Vec<u8>> {
-    if value != "-" || session.interactive {
+pub(super) fn value_or_stdin(value: String, context: &Context) -> Result<Vec<u8>> {
+    if value != "-" || context.interactive {
         return Ok(value.into_bytes());
     }
     let mut bytes = Vec::new();

@@ -6,11 +6,11 @@
 //! ```
 
 use super::args::OnBranch;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
-use super::output::Bare;
+use super::output::RawFields;
 use super::progress::Bar;
-use super::session::Session;
 use clap::{Args, Subcommand};
 use mainstay::{KeyedState, Progress};
 use mainstay_runs::archive::{ArchiveStore, StoreSettings};
@@ -28,10 +28,10 @@ pub enum CheckpointVerb {
         /// The job; without, all jobs are listed
         job: Option<String>,
         #[command(flatten)]
-        shelf: ShelfArgs,
+        shelf: CheckpointStoreArgs,
     },
     /// Read all files of a checkpoint and check them; changes nothing
-    Verify(Which),
+    Verify(CheckpointArgs),
     /// Take a checkpoint of a space, as the one shard of a job
     Take(Take),
     /// Make a space what a checkpoint says
@@ -43,13 +43,13 @@ pub enum CheckpointVerb {
         /// How many shards
         shards: u32,
         #[command(flatten)]
-        shelf: ShelfArgs,
+        shelf: CheckpointStoreArgs,
     },
 }
 
 /// Where checkpoints lie.
 #[derive(Debug, Args)]
-pub struct ShelfArgs {
+pub struct CheckpointStoreArgs {
     /// Where the checkpoints are: a directory, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     shelf: String,
@@ -57,13 +57,13 @@ pub struct ShelfArgs {
 
 /// Which checkpoint.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct CheckpointArgs {
     /// The job
     job: String,
     /// Its number; without, the newest
     checkpoint: Option<u64>,
     #[command(flatten)]
-    shelf: ShelfArgs,
+    shelf: CheckpointStoreArgs,
 }
 
 /// Taking a checkpoint.
@@ -77,7 +77,7 @@ pub struct Take {
     #[arg(long)]
     operator: Option<String>,
     #[command(flatten)]
-    shelf: ShelfArgs,
+    shelf: CheckpointStoreArgs,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -86,7 +86,7 @@ pub struct Take {
 #[derive(Debug, Args)]
 pub struct Restore {
     #[command(flatten)]
-    which: Which,
+    checkpoint: CheckpointArgs,
     /// The space, which is replaced
     #[arg(long)]
     space: String,
@@ -98,25 +98,25 @@ pub struct Restore {
 }
 
 impl CheckpointVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            CheckpointVerb::Ls { job: Some(job), shelf } => list(session, &shelf, &job),
-            CheckpointVerb::Ls { job: None, shelf } => jobs(session, &shelf),
-            CheckpointVerb::Verify(which) => which.verify(session),
-            CheckpointVerb::Take(take) => take.run(session),
-            CheckpointVerb::Restore(restore) => restore.run(session),
+            CheckpointVerb::Ls { job: Some(job), shelf } => list(context, &shelf, &job),
+            CheckpointVerb::Ls { job: None, shelf } => jobs(context, &shelf),
+            CheckpointVerb::Verify(which) => which.verify(context),
+            CheckpointVerb::Take(take) => take.run(context),
+            CheckpointVerb::Restore(restore) => restore.run(context),
             CheckpointVerb::Rescale { job, shards, shelf } => {
-                let checkpoints = of_job(shown(shelf.open()?, "dividing", None), &job)?;
+                let checkpoints = of_job(with_progress(shelf.open()?, "dividing", None), &job)?;
                 let manifest = checkpoints.rescale(shards)?;
                 drop(checkpoints);
-                show(session, &manifest);
+                show(context, &manifest);
                 Ok(())
             }
         }
     }
 }
 
-impl ShelfArgs {
+impl CheckpointStoreArgs {
     /// Opens checkpoint storage for reading. Never creates a missing directory.
     fn open(&self) -> Result<Shelf> {
         let StoreSettings::Directory { path } = StoreSettings::of(&self.shelf) else {
@@ -149,7 +149,7 @@ impl ShelfArgs {
 fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
     let found = Checkpoints::of_job(shelf, job)?;
     found.ok_or_else(|| {
-        Failure::not_held(format!(
+        Failure::negative(format!(
             "job {job} has no checkpoints: `mainstay checkpoint ls` lists jobs"
         ))
     })
@@ -157,7 +157,7 @@ fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
 
 /// Wraps checkpoint storage so that a progress bar counts its reads and writes, up to `total` bytes if that
 /// is known.
-fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
+fn with_progress(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
     let bar = Bar::of_bytes(what);
     let done = AtomicU64::new(0);
     shelf.watched(move |bytes| {
@@ -170,7 +170,7 @@ fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
     })
 }
 
-fn jobs(session: &mut Session, shelf: &ShelfArgs) -> Result<()> {
+fn jobs(context: &mut Context, shelf: &CheckpointStoreArgs) -> Result<()> {
     for job in Checkpoints::jobs(&shelf.open()?)? {
         // A damaged entry is shown as damaged, and the rest of the list is still shown.
         let row = job_row(shelf, &job).unwrap_or_else(|failure| {
@@ -179,13 +179,13 @@ fn jobs(session: &mut Session, shelf: &ShelfArgs) -> Result<()> {
                 ("operator".into(), Field::text(format!("damaged: {failure}"))),
             ]
         });
-        session.printer.row(row);
+        context.printer.row(row);
     }
-    session.printer.finish();
+    context.printer.finish();
     Ok(())
 }
 
-fn job_row(shelf: &ShelfArgs, job: &str) -> Result<Row> {
+fn job_row(shelf: &CheckpointStoreArgs, job: &str) -> Result<Row> {
     let checkpoints = shelf.of_job(job)?;
     let latest = checkpoints.latest()?;
     Ok(vec![
@@ -197,7 +197,7 @@ fn job_row(shelf: &ShelfArgs, job: &str) -> Result<Row> {
     ])
 }
 
-fn list(session: &mut Session, shelf: &ShelfArgs, job: &str) -> Result<()> {
+fn list(context: &mut Context, shelf: &CheckpointStoreArgs, job: &str) -> Result<()> {
     let checkpoints = shelf.of_job(job)?;
     for id in checkpoints.list()? {
         // A damaged checkpoint is shown as damaged, and the rest of the list is still shown.
@@ -208,9 +208,9 @@ fn list(session: &mut Session, shelf: &ShelfArgs, job: &str) -> Result<()> {
                 ("kind".into(), Field::text(format!("damaged: {}", error.message()))),
             ],
         };
-        session.printer.row(row);
+        context.printer.row(row);
     }
-    session.printer.finish();
+    context.printer.finish();
     Ok(())
 }
 
@@ -234,11 +234,11 @@ fn row(manifest: &Manifest) -> Row {
     ]
 }
 
-fn show(session: &mut Session, manifest: &Manifest) {
-    session.printer.one(row(manifest), Bare::Field("checkpoint"));
+fn show(context: &mut Context, manifest: &Manifest) {
+    context.printer.one(row(manifest), RawFields::Field("checkpoint"));
 }
 
-impl Which {
+impl CheckpointArgs {
     /// The checkpoints of the job, and the selected id: the given one, or the newest.
     fn find(&self) -> Result<(Checkpoints, u64)> {
         let checkpoints = self.shelf.of_job(&self.job)?;
@@ -247,37 +247,37 @@ impl Which {
         Ok((
             checkpoints,
             id.ok_or_else(|| {
-                Failure::not_held(format!("job {} has no such checkpoint", self.job))
+                Failure::negative(format!("job {} has no such checkpoint", self.job))
             })?,
         ))
     }
 
-    fn verify(&self, session: &mut Session) -> Result<()> {
+    fn verify(&self, context: &mut Context) -> Result<()> {
         let (checkpoints, id) = self.find()?;
         let manifest = checkpoints.manifest(id)?;
-        let watched = shown(self.shelf.open()?, "checking", Some(manifest.bytes()));
+        let watched = with_progress(self.shelf.open()?, "checking", Some(manifest.bytes()));
         of_job(watched, &self.job)?.verify(id)?;
-        show(session, &manifest);
+        show(context, &manifest);
         Ok(())
     }
 }
 
 impl Take {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let manifest = self.take(session)?;
-        show(session, &manifest);
+    fn run(self, context: &mut Context) -> Result<()> {
+        let manifest = self.take(context)?;
+        show(context, &manifest);
         Ok(())
     }
 
     /// Takes the checkpoint. The storage is dropped on return, which removes the progress bar.
-    fn take(self, session: &mut Session) -> Result<Manifest> {
-        let space = space(session, &self.on, &self.space, false)?;
+    fn take(self, context: &mut Context) -> Result<Manifest> {
+        let space = open_space(context, &self.on, &self.space, false)?;
         let Some(info) = space.info()? else {
             let space = &self.space;
             let message = format!("there is no space {space}: `mainstay state spaces` lists them");
-            return Err(Failure::not_held(message));
+            return Err(Failure::negative(message));
         };
-        let shelf = shown(self.shelf.make()?, "writing", None);
+        let shelf = with_progress(self.shelf.make()?, "writing", None);
         // The name of the space is the default for the operator.
         let operator = self.operator.as_deref().unwrap_or(&self.space);
         let checkpoints = match Checkpoints::of_job(shelf.clone(), &self.job)? {
@@ -300,32 +300,32 @@ impl Take {
 }
 
 impl Restore {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let (checkpoints, id) = self.which.find()?;
-        let space = space(session, &self.on, &self.space, true)?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let (checkpoints, id) = self.checkpoint.find()?;
+        let space = open_space(context, &self.on, &self.space, true)?;
         let found = checkpoints.manifest(id)?.shards.into_iter().find(|it| it.shard == self.shard);
         let total = found.map(|part| part.files.iter().map(|file| file.bytes).sum());
-        let watched = shown(self.which.shelf.open()?, "restoring", total);
-        let part = of_job(watched, &self.which.job)?.restore(id, self.shard, &*space)?;
+        let watched = with_progress(self.checkpoint.shelf.open()?, "restoring", total);
+        let part = of_job(watched, &self.checkpoint.job)?.restore(id, self.shard, &*space)?;
         let row = vec![
             ("space".into(), Field::text(&self.space)),
             ("checkpoint".into(), Field::number(id)),
             ("shard".into(), Field::number(u64::from(part.shard))),
             ("files".into(), Field::number(part.files.len() as u64)),
         ];
-        session.printer.one(row, Bare::All);
+        context.printer.one(row, RawFields::All);
         Ok(())
     }
 }
 
 /// Opens a space in a directory or on a server. `make` creates a missing database directory.
-fn space(
-    session: &mut Session,
+fn open_space(
+    context: &mut Context,
     on: &OnBranch,
     space: &str,
     make: bool,
 ) -> Result<Box<dyn KeyedState>> {
-    let branch = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
-    let db = session.database(make)?;
+    let branch = on.branch.clone().unwrap_or_else(|| context.branch().to_owned());
+    let db = context.database(make)?;
     Ok(Box::new(db.branch(&branch)?.keyed(space)?))
 }

@@ -4,7 +4,7 @@ use super::args::TlsArgs;
 use super::failure::{Failure, Result};
 use super::password::{Credentials, VARIABLE};
 use super::reply::Reply;
-use super::wire::{self, Wire};
+use super::transport::{self, Transport};
 use mainstay::remote::{Tcp, decode, encode};
 use std::io::{self, BufReader, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection to a server.
 pub struct Client {
     address: String,
-    stream: BufReader<Wire>,
+    stream: BufReader<Transport>,
     timeout: Duration,
     /// The stream is out of step with its commands, so it cannot be used any more.
     broken: bool,
@@ -29,15 +29,15 @@ impl Client {
         tls: &TlsArgs,
     ) -> Result<Client> {
         let stream = Tcp::connect(address, CONNECT_TIMEOUT)
-            .map_err(|error| unreachable_at(address, &error))?;
-        let stream = BufReader::new(Wire::new(stream, address, tls, timeout)?);
+            .map_err(|error| connect_failure(address, &error))?;
+        let stream = BufReader::new(Transport::new(stream, address, tls, timeout)?);
         let mut client = Client { address: address.to_owned(), stream, timeout, broken: false };
         let mut hello = vec![b"HELLO".to_vec(), b"3".to_vec()];
         if let Some(Credentials { user, password }) = credentials {
             hello.extend([b"AUTH".to_vec(), user.clone().into(), password.expose().to_vec()]);
         }
         match client.call(&hello)? {
-            Reply::Error(line) => Err(turned_away(&line)),
+            Reply::Error(line) => Err(login_failure(&line)),
             _ => Ok(client),
         }
     }
@@ -60,26 +60,31 @@ impl Client {
         let sent = self.stream.get_mut().write_all(&encode(words));
         let reply = sent.and_then(|()| decode(&mut self.stream));
         self.broken = reply.is_err();
-        reply.map_err(|error| self.why(&error))
+        reply.map_err(|error| self.io_failure(&error))
     }
 
     /// Pipelines several commands and passes each reply to `look` as it arrives.
-    pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(Reply)) -> Result<()> {
+    pub fn call_all(
+        &mut self,
+        calls: &[Vec<Vec<u8>>],
+        mut on_reply: impl FnMut(Reply),
+    ) -> Result<()> {
         if self.broken {
             return Err(Failure::error(format!("the connection to {} broke", self.address)));
         }
         let bytes: Vec<u8> = calls.iter().flat_map(|words| encode(words)).collect();
         let sent = self.stream.get_mut().write_all(&bytes);
-        let done = sent
-            .and_then(|()| calls.iter().try_for_each(|_| decode(&mut self.stream).map(&mut look)));
+        let done = sent.and_then(|()| {
+            calls.iter().try_for_each(|_| decode(&mut self.stream).map(&mut on_reply))
+        });
         self.broken = done.is_err();
-        done.map_err(|error| self.why(&error))
+        done.map_err(|error| self.io_failure(&error))
     }
 
-    fn why(&self, error: &io::Error) -> Failure {
+    fn io_failure(&self, error: &io::Error) -> Failure {
         let address = &self.address;
-        if wire::is_about_tls(error) {
-            return wire::refused(address, error);
+        if transport::is_about_tls(error) {
+            return transport::tls_failure(address, error);
         }
         let seconds = self.timeout.as_secs_f64();
         Failure::error(match error.kind() {
@@ -99,8 +104,8 @@ impl Client {
     }
 }
 
-fn turned_away(line: &str) -> Failure {
-    let failure = Failure::refused(line);
+fn login_failure(line: &str) -> Failure {
+    let failure = Failure::from_error_reply(line);
     match line.split(' ').next() {
         Some("NOAUTH") => failure.hint(&format!(
             "give --user NAME, and its password in {VARIABLE} or with --password-file FILE"
@@ -109,7 +114,7 @@ fn turned_away(line: &str) -> Failure {
     }
 }
 
-fn unreachable_at(address: &str, error: &io::Error) -> Failure {
+fn connect_failure(address: &str, error: &io::Error) -> Failure {
     let what_to_do = "start one with `mainstay serve`, or name a directory with --data DIR";
     Failure::error(match error.kind() {
         io::ErrorKind::ConnectionRefused => format!("nobody listens at {address}: {what_to_do}"),

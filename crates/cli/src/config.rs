@@ -1,9 +1,9 @@
 //! `mainstay config`: prints and checks the server's effective configuration.
 
 use super::args::ServeArgs;
+use super::console::print_line;
 use super::failure::{Failure, Result};
 use super::output::Output;
-use super::paper::Paper;
 use clap::Subcommand;
 use mainstay_server::config::{self, Loaded, Sources};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn check(given: ServeArgs) -> Result<()> {
         None => "there is no file; all is in order".to_owned(),
     };
     let given = loaded.given();
-    Paper::stdout().line(&format!("{what}; settings given: {given}"));
+    print_line(&format!("{what}; settings given: {given}"));
     Ok(())
 }
 
@@ -56,7 +56,7 @@ fn print(loaded: &Loaded, output: Option<Output>) -> Result<()> {
         Some(Output::Json) => loaded.to_json().to_string(),
         Some(_) => return Err(Failure::error("settings are printed with -o toml or -o json")),
     };
-    Paper::stdout().line(text.trim_end());
+    print_line(text.trim_end());
     Ok(())
 }
 
@@ -71,7 +71,7 @@ pub fn load(given: ServeArgs) -> Result<Loaded> {
 fn sources(given: ServeArgs) -> Result<Sources> {
     let ServeArgs { data, resp, http, tls_cert, tls_key, tls_client_ca, config, set } = given;
     let path = |path: Option<PathBuf>| path.map(|path| path.to_string_lossy().into_owned());
-    let named = [
+    let flags_by_name = [
         ("--data", "server.data", path(data)),
         ("--resp", "resp.address", resp),
         ("--http", "http.address", http),
@@ -80,7 +80,7 @@ fn sources(given: ServeArgs) -> Result<Sources> {
         ("--tls-client-ca", "tls.client_ca", path(tls_client_ca)),
     ];
     let mut flags = Vec::new();
-    for (flag, key, value) in named {
+    for (flag, key, value) in flags_by_name {
         flags.extend(value.map(|value| (flag.to_owned(), key.to_owned(), value)));
     }
     for pair in set {

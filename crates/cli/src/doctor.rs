@@ -1,6 +1,6 @@
 //! `mainstay doctor`: inspects or salvages a database from the command line.
 
-use super::paper::{Paper, complain};
+use super::console::{print_error, print_line};
 use clap::Args;
 use mainstay::doctor::{self, Verdict};
 use mainstay::{Error, ErrorKind};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const PROBLEM: u8 = 1;
-const COULD_NOT_LOOK: u8 = 2;
+const NOT_INSPECTED: u8 = 2;
 
 /// Looking at a database, or salvaging it.
 #[derive(Debug, Args)]
@@ -25,48 +25,49 @@ pub struct Doctor {
 
 impl Doctor {
     /// Inspects or salvages a database. `data` is its directory if that is not an argument.
-    pub fn run(&self, data: Option<PathBuf>, paper: &mut Paper) -> ExitCode {
+    pub fn run(&self, data: Option<PathBuf>) -> ExitCode {
         // clap checks relations between arguments before it sees a `--data` in front of the noun.
         let ((Some(directory), None) | (None, Some(directory))) = (self.directory.clone(), data)
         else {
-            complain(
+            print_error(
                 "name one database, as `mainstay doctor DIRECTORY` or by `--data`: --help says more",
             );
-            return ExitCode::from(COULD_NOT_LOOK);
+            return ExitCode::from(NOT_INSPECTED);
         };
-        if self.salvage { salvage(&directory, paper) } else { look(&directory, paper) }
+        if self.salvage { salvage(&directory) } else { inspect(&directory) }
     }
 }
 
 /// Prints the findings without changing anything.
-fn look(directory: &Path, paper: &mut Paper) -> ExitCode {
+fn inspect(directory: &Path) -> ExitCode {
     match doctor::inspect(directory) {
         Ok(report) => {
-            paper.line(&report.to_string());
+            print_line(&report.to_string());
             match report.verdict {
                 Verdict::Healthy => ExitCode::SUCCESS,
                 _ => ExitCode::from(PROBLEM),
             }
         }
-        Err(error) => failed(&error),
+        Err(error) => report_failure(&error),
     }
 }
 
 /// Repairs the database so that it opens again, if possible, and prints the repairs.
-fn salvage(directory: &Path, paper: &mut Paper) -> ExitCode {
+fn salvage(directory: &Path) -> ExitCode {
     match doctor::salvage(directory) {
         Ok(report) => {
-            paper.line(&report.to_string());
+            print_line(&report.to_string());
             ExitCode::SUCCESS
         }
-        Err(error) => failed(&error),
+        Err(error) => report_failure(&error),
     }
 }
 
-fn failed(error: &Error) -> ExitCode {
-    complain(&error.to_string());
+/// Prints an error and returns the exit code for it.
+fn report_failure(error: &Error) -> ExitCode {
+    print_error(&error.to_string());
     match error.kind() {
         ErrorKind::Corrupt => ExitCode::from(PROBLEM),
-        _ => ExitCode::from(COULD_NOT_LOOK),
+        _ => ExitCode::from(NOT_INSPECTED),
     }
 }

@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 const IDENTITY: &str = "DATABASE";
 
 /// A database in this process.
-pub struct Embedded {
+pub struct EmbeddedStore {
     path: PathBuf,
     session: EmbeddedSession,
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Opens the database in a directory. Creates one only if `make` is true.
-    pub fn open(path: &Path, make: bool) -> Result<Embedded> {
+    pub fn open(path: &Path, make: bool) -> Result<EmbeddedStore> {
         if !make && !path.join(IDENTITY).exists() {
             return Err(Failure::error(format!(
                 "there is no database in {}: check the path; the first write makes one",
                 path.display()
             )));
         }
-        let db = Database::open(path).map_err(|error| not_opened(path, error))?;
-        Ok(Embedded { path: path.to_owned(), session: EmbeddedSession::new(db) })
+        let db = Database::open(path).map_err(|error| open_failure(path, error))?;
+        Ok(EmbeddedStore { path: path.to_owned(), session: EmbeddedSession::new(db) })
     }
 
     /// A further session on the same database.
-    pub fn another(&self) -> Embedded {
-        Embedded { path: self.path.clone(), session: self.session.open_another() }
+    pub fn open_another(&self) -> EmbeddedStore {
+        EmbeddedStore { path: self.path.clone(), session: self.session.open_another() }
     }
 
     /// The database's directory.
@@ -54,7 +54,7 @@ impl Embedded {
     }
 }
 
-fn not_opened(path: &Path, error: Error) -> Failure {
+fn open_failure(path: &Path, error: Error) -> Failure {
     let path = path.display();
     match error.code() {
         Code::Locked => Failure::from(error)

@@ -5,12 +5,12 @@ use std::fmt;
 use std::process::ExitCode;
 
 /// Exit code if an entity is missing or exists already, or a condition failed.
-pub const NOT_HELD: u8 = 1;
+pub const NEGATIVE: u8 = 1;
 /// Exit code for errors.
 pub const ERROR: u8 = 2;
 
 /// Error kinds about the state of the database rather than about the request.
-const ABOUT_STATE: [&str; 6] =
+const NEGATIVE_KINDS: [&str; 6] =
     ["NOTFOUND", "EXISTS", "CONFLICT", "FENCED", "SESSIONEXPIRED", "EVICTED"];
 
 /// The result type of the command line.
@@ -30,14 +30,14 @@ impl Failure {
     }
 
     /// A failure with exit code 1: an entity is missing, or a condition failed.
-    pub fn not_held(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), code: NOT_HELD }
+    pub fn negative(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), code: NEGATIVE }
     }
 
     /// A failure from an error reply, whose first word is the kind.
-    pub fn refused(line: &str) -> Failure {
+    pub fn from_error_reply(line: &str) -> Failure {
         let kind = line.split(' ').next().unwrap_or_default();
-        if ABOUT_STATE.contains(&kind) { Failure::not_held(line) } else { Failure::error(line) }
+        if NEGATIVE_KINDS.contains(&kind) { Failure::negative(line) } else { Failure::error(line) }
     }
 
     /// Appends advice to the message.
@@ -73,7 +73,7 @@ impl From<Error> for Failure {
         // Leaves out the position of the command in its transaction, because the user gave only one.
         let message = format!("{}: {}", error.code().name(), error.message());
         match error.code() {
-            Code::BranchNotFound | Code::BranchExists => Failure::not_held(message),
+            Code::BranchNotFound | Code::BranchExists => Failure::negative(message),
             _ => Failure::error(message),
         }
     }
@@ -93,10 +93,10 @@ mod tests {
             "SESSIONEXPIRED x",
             "EVICTED x",
         ] {
-            assert_eq!(Failure::refused(line).code(), NOT_HELD, "{line}");
+            assert_eq!(Failure::from_error_reply(line).code(), NEGATIVE, "{line}");
         }
         for line in ["INVALID x", "ERR x", "", "NOTFOUNDX y", "TRIMMED x"] {
-            assert_eq!(Failure::refused(line).code(), ERROR, "{line}");
+            assert_eq!(Failure::from_error_reply(line).code(), ERROR, "{line}");
         }
     }
 }

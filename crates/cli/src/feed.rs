@@ -1,12 +1,12 @@
 //! `mainstay feed`: committed changes, in order.
 
-use super::call::Call;
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::Row;
 use super::interrupt;
-use super::session::Session;
-use super::shape::Shown;
-use super::shapes;
+use super::reply_format::FormattedReply;
+use super::reply_formats;
 use clap::Args;
 use std::sync::atomic::Ordering;
 
@@ -35,64 +35,64 @@ pub struct Feed {
 impl Feed {
     /// Shows page after page; with `--follow` also new changes. In the repl, Ctrl-C ends the feed and not the
     /// repl.
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        if self.follow && session.interactive {
-            interrupt::until(|told| self.pages(session, || told.load(Ordering::Relaxed)))
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        if self.follow && context.interactive {
+            interrupt::with_stop_flag(|stop| self.pages(context, || stop.load(Ordering::Relaxed)))
         } else {
-            self.pages(session, || false)
+            self.pages(context, || false)
         }
     }
 
-    fn pages(mut self, session: &mut Session, is_told: impl Fn() -> bool) -> Result<()> {
+    fn pages(mut self, context: &mut Context, is_stopped: impl Fn() -> bool) -> Result<()> {
         let mut waits = false;
         loop {
-            let rows = self.page(session, waits)?;
+            let rows = self.page(context, waits)?;
             let ended = rows.is_empty();
             self.after = rows.last().and_then(revision).or(self.after);
-            let wanted = rows.into_iter().filter(|row| self.wants(row));
-            wanted.for_each(|row| session.printer.row(row));
+            let wanted = rows.into_iter().filter(|row| self.is_on_branch(row));
+            wanted.for_each(|row| context.printer.row(row));
             if self.follow {
                 // Print the available changes before the next request blocks.
-                session.printer.flush();
+                context.printer.flush();
             }
-            if session.printer.is_closed() || is_told() || (ended && !self.follow) {
+            if context.printer.is_closed() || is_stopped() || (ended && !self.follow) {
                 break;
             }
             waits = ended;
         }
         if !self.follow {
-            session.printer.finish();
+            context.printer.finish();
         }
         Ok(())
     }
 
     /// Requests the next page. Without `--after`, the feed starts at the oldest change that is kept.
-    fn page(&mut self, session: &mut Session, waits: bool) -> Result<Vec<Row>> {
-        match self.ask(session, waits) {
+    fn page(&mut self, context: &mut Context, waits: bool) -> Result<Vec<Row>> {
+        match self.request(context, waits) {
             Err(failure) if failure.is_of_kind("TRIMMED") => {
                 let before = before_oldest(&failure);
                 if self.after.is_some() || before.is_none() {
-                    return Err(trimmed(failure, before));
+                    return Err(trimmed_hint(failure, before));
                 }
                 self.after = before;
-                self.ask(session, waits)
+                self.request(context, waits)
             }
-            asked => asked,
+            result => result,
         }
     }
 
-    fn ask(&self, session: &mut Session, waits: bool) -> Result<Vec<Row>> {
-        let call = Call::new("FEED.READ").option("AFTER", self.after);
+    fn request(&self, context: &mut Context, waits: bool) -> Result<Vec<Row>> {
+        let call = CommandBuilder::new("FEED.READ").option("AFTER", self.after);
         let call = call.option("PREFIX", self.prefix.as_ref()).option("LIMIT", Some(PAGE));
         let call = call.option("WAIT", waits.then_some(WAIT_MS));
-        let reply = session.store()?.call(call.words())?;
-        match shapes::shape("FEED.READ").show(reply, false) {
-            Shown::Many(rows) => Ok(rows),
+        let reply = context.store()?.call(call.words())?;
+        match reply_formats::of_command("FEED.READ").apply(reply, false) {
+            FormattedReply::Many(rows) => Ok(rows),
             odd => Err(Failure::error(format!("FEED.READ answered {odd:?}"))),
         }
     }
 
-    fn wants(&self, row: &Row) -> bool {
+    fn is_on_branch(&self, row: &Row) -> bool {
         let Some(branch) = &self.branch else { return true };
         row.iter().any(|(name, field)| name == "branch" && *field.raw() == *branch.as_bytes())
     }
@@ -104,7 +104,7 @@ fn before_oldest(failure: &Failure) -> Option<u64> {
     Some(oldest.saturating_sub(1))
 }
 
-fn trimmed(failure: Failure, before: Option<u64>) -> Failure {
+fn trimmed_hint(failure: Failure, before: Option<u64>) -> Failure {
     match before {
         Some(before) => {
             failure.hint(&format!("what came before that is gone; go on with --after {before}"))

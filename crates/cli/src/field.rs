@@ -49,11 +49,11 @@ impl Field {
     }
 
     /// The field for a terminal: formatted times, and no control characters.
-    pub fn seen(&self) -> String {
+    pub fn display(&self) -> String {
         match self {
             Field::Plain(Value::Null) | Field::Stamp(0) => "-".to_owned(),
             Field::Plain(Value::Bytes(bytes)) => mainstay_server::resp::line::quote(bytes),
-            Field::Plain(value) => tame(&String::from_utf8_lossy(&value.as_text())),
+            Field::Plain(value) => escape_control(&String::from_utf8_lossy(&value.as_text())),
             Field::Stamp(us) => time::show(*us),
             Field::Millis(ms) => time::show_ms(*ms),
         }
@@ -61,18 +61,18 @@ impl Field {
 }
 
 /// Starts a row with the field `name`.
-pub fn named(name: &str) -> Row {
+pub fn name_row(name: &str) -> Row {
     vec![("name".into(), Field::text(name))]
 }
 
 /// Escapes control characters, because a stored value must not control the terminal.
-pub fn tame(text: &str) -> String {
-    let tame = |letter: char| match letter {
+pub fn escape_control(text: &str) -> String {
+    let escape_control = |letter: char| match letter {
         '\n' => letter.to_string(),
         control if control.is_control() => control.escape_default().to_string(),
         plain => plain.to_string(),
     };
-    text.chars().map(tame).collect()
+    text.chars().map(escape_control).collect()
 }
 
 #[cfg(test)]
@@ -83,16 +83,16 @@ mod tests {
     fn a_field_has_three_faces() {
         let stamp = Field::Stamp(1_000_000);
         assert_eq!(stamp.json(), "1000000");
-        assert_eq!(stamp.seen(), "1970-01-01 00:00:01.000000Z");
+        assert_eq!(stamp.display(), "1970-01-01 00:00:01.000000Z");
         let bytes = Field::text(b"\xff");
         assert_eq!((bytes.json().as_str(), &*bytes.raw()), (r#"{"$bytes":"/w=="}"#, &b"\xff"[..]));
-        assert_eq!(bytes.seen(), r#""\xff""#);
+        assert_eq!(bytes.display(), r#""\xff""#);
         assert_eq!(Field::Plain(Value::Null).json(), "null");
         assert_eq!(Field::text("1").json(), r#""1""#, "a text is not a number");
     }
 
     #[test]
     fn a_value_cannot_steer_the_terminal() {
-        assert_eq!(Field::text("a\x1b[31mb\nc").seen(), "a\\u{1b}[31mb\nc");
+        assert_eq!(Field::text("a\x1b[31mb\nc").display(), "a\\u{1b}[31mb\nc");
     }
 }

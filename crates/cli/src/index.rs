@@ -1,18 +1,18 @@
 //! `mainstay record index`: secondary indexes on records, which scans use automatically.
 
-use super::call::Call;
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::record::FieldName;
 use super::reply::Reply;
-use super::session::Session;
-use super::shape::Shape;
-use super::shapes;
+use super::reply_format::ReplyFormat;
+use super::reply_formats;
 use clap::{Args, Subcommand};
 use std::time::Duration;
 
 /// The polling interval of `--wait`.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What can be done with indexes.
 #[derive(Debug, Subcommand)]
@@ -43,48 +43,48 @@ pub struct Add {
 }
 
 impl IndexVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            IndexVerb::Add(add) => add.run(session),
-            IndexVerb::Drop { id } => drop_one(session, id),
+            IndexVerb::Add(add) => add.run(context),
+            IndexVerb::Drop { id } => drop_index(context, id),
             IndexVerb::List => {
-                let reply = all(session)?;
-                session.show(shapes::INDEXES, Row::new(), reply, String::new)
+                let reply = request_list(context)?;
+                context.show(reply_formats::INDEXES, Row::new(), reply, String::new)
             }
         }
     }
 }
 
 impl Add {
-    fn call(&self) -> Call {
-        let call = Call::new("REC.INDEX").word("ADD").word(&self.prefix);
-        self.fields.iter().fold(call, Call::word)
+    fn call(&self) -> CommandBuilder {
+        let call = CommandBuilder::new("REC.INDEX").word("ADD").word(&self.prefix);
+        self.fields.iter().fold(call, CommandBuilder::word)
     }
 
-    fn run(self, session: &mut Session) -> Result<()> {
-        let reply = session.store_to_write()?.call(self.call().words())?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let reply = context.store_to_write()?.call(self.call().words())?;
         if self.wait {
-            wait_for(session, &reply)?;
+            wait_for(context, &reply)?;
         }
         let prefix = vec![("prefix".into(), Field::text(&self.prefix))];
-        session.show(Shape::One("id"), prefix, reply, String::new)
+        context.show(ReplyFormat::One("id"), prefix, reply, String::new)
     }
 }
 
-fn all(session: &mut Session) -> Result<Reply> {
-    session.store()?.call(Call::new("REC.INDEX").word("LIST").words())
+fn request_list(context: &mut Context) -> Result<Reply> {
+    context.store()?.call(CommandBuilder::new("REC.INDEX").word("LIST").words())
 }
 
 /// Polls until an index is ready, or was dropped by another client.
-fn wait_for(session: &mut Session, id: &Reply) -> Result<()> {
+fn wait_for(context: &mut Context, id: &Reply) -> Result<()> {
     loop {
-        let Reply::Array(rows) = all(session)? else {
+        let Reply::Array(rows) = request_list(context)? else {
             return Err(Failure::error("REC.INDEX LIST answered no list"));
         };
         if !rows.iter().any(|row| is_being_filled(row, id)) {
             return Ok(());
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -93,10 +93,10 @@ fn is_being_filled(row: &Reply, id: &Reply) -> bool {
     matches!(row, Reply::Array(row) if row.first() == Some(id) && row.get(3) == Some(&Reply::Nil))
 }
 
-fn drop_one(session: &mut Session, id: u32) -> Result<()> {
-    let call = Call::new("REC.INDEX").word("DROP").word(id.to_string());
-    let reply = session.store()?.call(call.words())?;
+fn drop_index(context: &mut Context, id: u32) -> Result<()> {
+    let call = CommandBuilder::new("REC.INDEX").word("DROP").word(id.to_string());
+    let reply = context.store()?.call(call.words())?;
     let missing = || format!("there is no index {id}: `mainstay record index list` lists them");
     let number = vec![("id".into(), Field::number(id.into()))];
-    session.show(Shape::Did("dropped"), number, reply, missing)
+    context.show(ReplyFormat::Flag("dropped"), number, reply, missing)
 }

@@ -19,51 +19,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The action for the next signal; `None` until the signal thread has been started.
-static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
+static ACTION: Mutex<Option<SignalAction>> = Mutex::new(None);
 
-enum Plan {
+enum SignalAction {
     /// The default action.
     End,
     /// Remove this half-written file, then the default action.
     Remove(PathBuf),
     /// Set this flag, which the working thread polls.
-    Tell(Arc<AtomicBool>),
+    SetFlag(Arc<AtomicBool>),
 }
 
 /// Runs work that writes a file. If it is interrupted, its `.part` file is removed.
-pub fn making<T>(file: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn with_part_file<T>(file: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
-    during(Plan::Remove(part.into()), work)
+    with_action(SignalAction::Remove(part.into()), work)
 }
 
 /// Runs work that polls a flag. Ctrl-C sets the flag.
-pub fn until<T>(work: impl FnOnce(&AtomicBool) -> Result<T>) -> Result<T> {
-    let told = Arc::new(AtomicBool::new(false));
-    during(Plan::Tell(told.clone()), || work(&told))
+pub fn with_stop_flag<T>(work: impl FnOnce(&AtomicBool) -> Result<T>) -> Result<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    with_action(SignalAction::SetFlag(stop.clone()), || work(&stop))
 }
 
-fn during<T>(plan: Plan, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    if PLAN.lock().replace(plan).is_none() {
-        listen().map_err(|error| Failure::error(format!("signals: {error}")))?;
+fn with_action<T>(action: SignalAction, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    if ACTION.lock().replace(action).is_none() {
+        start_thread().map_err(|error| Failure::error(format!("signals: {error}")))?;
     }
     let done = work();
-    *PLAN.lock() = Some(Plan::End);
+    *ACTION.lock() = Some(SignalAction::End);
     done
 }
 
-fn listen() -> std::io::Result<()> {
+fn start_thread() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        signals.forever().for_each(interrupted);
+        signals.forever().for_each(on_signal);
     })?;
     Ok(())
 }
 
-fn interrupted(signal: i32) {
-    match &*PLAN.lock() {
-        Some(Plan::Tell(told)) if signal == SIGINT => return told.store(true, Ordering::Relaxed),
-        Some(Plan::Remove(part)) => {
+fn on_signal(signal: i32) {
+    match &*ACTION.lock() {
+        Some(SignalAction::SetFlag(stop)) if signal == SIGINT => {
+            return stop.store(true, Ordering::Relaxed);
+        }
+        Some(SignalAction::Remove(part)) => {
             // The file may not exist yet, or may have just been renamed.
             let _ = std::fs::remove_file(part);
         }

@@ -1,16 +1,16 @@
 //! `mainstay job`: a job queue whose jobs are claimed by one worker at a time.
 
-use super::args::{Moment, OnBranch};
-use super::call::Call;
-use super::cell::{given, read, write};
+use super::args::{AsOf, OnBranch};
+use super::cell::{read, value_or_stdin, write};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
-use super::output::Bare;
+use super::output::RawFields;
 use super::pages::Pages;
 use super::reply::Reply;
-use super::session::Session;
-use super::shape::{Shape, Shown};
-use super::{shapes, time};
+use super::reply_format::{FormattedReply, ReplyFormat};
+use super::{reply_formats, time};
 use clap::{Args, Subcommand};
 use mainstay::Value;
 
@@ -33,15 +33,15 @@ pub enum JobVerb {
     /// Say that the job did not succeed; shows its state; exit code 1 if it was taken away
     Fail(Fail),
     /// Call a job off; shows its state
-    Cancel(Which),
+    Cancel(JobArgs),
     /// Try a job again that failed or was cancelled; shows its state
-    Retry(Which),
+    Retry(JobArgs),
     /// Show a job, now or as it was
     Get(Get),
     /// Show what a job was given
-    Input(Which),
+    Input(JobArgs),
     /// Show what a job gave
-    Result(Which),
+    Result(JobArgs),
     /// List jobs of a type, in byte order of their ids
     List(List),
     /// Count jobs of a type
@@ -54,7 +54,7 @@ pub enum JobVerb {
 
 /// One job.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct JobArgs {
     /// Its type
     #[arg(value_name = "TYPE")]
     task_type: String,
@@ -66,9 +66,9 @@ pub struct Which {
 
 /// One job, and what its claim gave.
 #[derive(Debug, Args)]
-pub struct Held {
+pub struct ClaimArgs {
     #[command(flatten)]
-    job: Which,
+    job: JobArgs,
     /// The token of the claim
     token: u64,
 }
@@ -77,7 +77,7 @@ pub struct Held {
 #[derive(Debug, Args)]
 pub struct Submit {
     #[command(flatten)]
-    job: Which,
+    job: JobArgs,
     /// What it is given, as text; - takes the standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     input: Option<String>,
@@ -121,7 +121,7 @@ pub struct Claim {
 #[derive(Debug, Args)]
 pub struct Beat {
     #[command(flatten)]
-    held: Held,
+    held: ClaimArgs,
     /// How long it may be silent from now on [default: as before]
     #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
     lease: Option<u64>,
@@ -131,7 +131,7 @@ pub struct Beat {
 #[derive(Debug, Args)]
 pub struct Step {
     #[command(flatten)]
-    held: Held,
+    held: ClaimArgs,
     /// The step
     step: u64,
     /// How many there are
@@ -143,7 +143,7 @@ pub struct Step {
 #[derive(Debug, Args)]
 pub struct Done {
     #[command(flatten)]
-    held: Held,
+    held: ClaimArgs,
     /// What it gave, as text; - takes the standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     result: Option<String>,
@@ -153,7 +153,7 @@ pub struct Done {
 #[derive(Debug, Args)]
 pub struct Fail {
     #[command(flatten)]
-    held: Held,
+    held: ClaimArgs,
     /// What went wrong
     message: String,
     /// Try it again while it has retries left
@@ -168,9 +168,9 @@ pub struct Fail {
 #[derive(Debug, Args)]
 pub struct Get {
     #[command(flatten)]
-    job: Which,
+    job: JobArgs,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Listing jobs.
@@ -191,7 +191,7 @@ pub struct List {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Counting jobs.
@@ -206,14 +206,14 @@ pub struct Count {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// The versions of one job.
 #[derive(Debug, Args)]
 pub struct History {
     #[command(flatten)]
-    job: Which,
+    job: JobArgs,
     /// At most this many versions
     #[arg(long, default_value_t = 100)]
     limit: u64,
@@ -233,30 +233,30 @@ pub struct Sweep {
 }
 
 impl JobVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            JobVerb::Submit(submit) => submit.run(session),
-            JobVerb::Claim(claim) => claim.run(session),
-            JobVerb::Beat(beat) => beat.run(session),
-            JobVerb::Step(step) => step.run(session),
-            JobVerb::Done(done) => done.run(session),
-            JobVerb::Fail(fail) => fail.run(session),
-            JobVerb::Cancel(job) => job.change(session, "JOB.CANCEL"),
-            JobVerb::Retry(job) => job.change(session, "JOB.RETRY"),
-            JobVerb::Get(get) => get.run(session),
-            JobVerb::Input(job) => job.bytes(session, "JOB.DATA", "was given nothing"),
-            JobVerb::Result(job) => job.bytes(session, "JOB.RESULT", "gave nothing"),
-            JobVerb::List(list) => list.run(session),
-            JobVerb::Count(count) => count.run(session),
-            JobVerb::History(history) => history.run(session),
-            JobVerb::Sweep(sweep) => sweep.run(session),
+            JobVerb::Submit(submit) => submit.run(context),
+            JobVerb::Claim(claim) => claim.run(context),
+            JobVerb::Beat(beat) => beat.run(context),
+            JobVerb::Step(step) => step.run(context),
+            JobVerb::Done(done) => done.run(context),
+            JobVerb::Fail(fail) => fail.run(context),
+            JobVerb::Cancel(job) => job.change(context, "JOB.CANCEL"),
+            JobVerb::Retry(job) => job.change(context, "JOB.RETRY"),
+            JobVerb::Get(get) => get.run(context),
+            JobVerb::Input(job) => job.bytes(context, "JOB.DATA", "was given nothing"),
+            JobVerb::Result(job) => job.bytes(context, "JOB.RESULT", "gave nothing"),
+            JobVerb::List(list) => list.run(context),
+            JobVerb::Count(count) => count.run(context),
+            JobVerb::History(history) => history.run(context),
+            JobVerb::Sweep(sweep) => sweep.run(context),
         }
     }
 }
 
-impl Which {
-    fn call(&self, command: &str) -> Call {
-        Call::new(command).word(&self.task_type).word(&self.id)
+impl JobArgs {
+    fn call(&self, command: &str) -> CommandBuilder {
+        CommandBuilder::new(command).word(&self.task_type).word(&self.id)
     }
 
     /// Starts a row about this job.
@@ -272,37 +272,37 @@ impl Which {
     }
 
     /// Calls a command that replies with the job's state.
-    fn becomes(&self, session: &mut Session, call: Call) -> Result<()> {
-        let reply = write(session, &self.on, call)?;
-        session.show(Shape::One("state"), self.row(), reply, || self.missing())
+    fn show_state(&self, context: &mut Context, call: CommandBuilder) -> Result<()> {
+        let reply = write(context, &self.on, call)?;
+        context.show(ReplyFormat::One("state"), self.row(), reply, || self.missing())
     }
 
-    fn change(&self, session: &mut Session, command: &str) -> Result<()> {
-        self.becomes(session, self.call(command))
+    fn change(&self, context: &mut Context, command: &str) -> Result<()> {
+        self.show_state(context, self.call(command))
     }
 
-    fn bytes(&self, session: &mut Session, command: &str, lack: &str) -> Result<()> {
-        let reply = read(session, &self.on, self.call(command))?;
-        session.show(Shape::One("value"), self.row(), reply, || {
+    fn bytes(&self, context: &mut Context, command: &str, lack: &str) -> Result<()> {
+        let reply = read(context, &self.on, self.call(command))?;
+        context.show(ReplyFormat::One("value"), self.row(), reply, || {
             format!("the job {}/{} is not there or {lack}", self.task_type, self.id)
         })
     }
 }
 
-impl Held {
-    fn call(&self, command: &str) -> Call {
+impl ClaimArgs {
+    fn call(&self, command: &str) -> CommandBuilder {
         self.job.call(command).word(self.token.to_string())
     }
 
     /// Calls a command that replies 1, or an error if the claim was lost.
-    fn alive(&self, session: &mut Session, call: Call) -> Result<()> {
-        let reply = write(session, &self.job.on, call)?;
-        session.show(Shape::Did("held"), self.job.row(), reply, || self.job.missing())
+    fn show_held(&self, context: &mut Context, call: CommandBuilder) -> Result<()> {
+        let reply = write(context, &self.job.on, call)?;
+        context.show(ReplyFormat::Flag("held"), self.job.row(), reply, || self.job.missing())
     }
 }
 
 impl Submit {
-    fn call(&self, data: Option<Vec<u8>>) -> Call {
+    fn call(&self, data: Option<Vec<u8>>) -> CommandBuilder {
         let call = self.job.call("JOB.SUBMIT");
         let call = match data {
             Some(data) => call.word("DATA").word(data),
@@ -316,97 +316,100 @@ impl Submit {
             .option("RETRIES", self.retries)
     }
 
-    fn run(self, session: &mut Session) -> Result<()> {
-        let data = self.input.clone().map(|input| given(input, session)).transpose()?;
-        self.job.becomes(session, self.call(data))
+    fn run(self, context: &mut Context) -> Result<()> {
+        let data = self.input.clone().map(|input| value_or_stdin(input, context)).transpose()?;
+        self.job.show_state(context, self.call(data))
     }
 }
 
 impl Claim {
-    fn call(&self, wait_ms: u64) -> Call {
-        let call = Call::new("JOB.CLAIM").word(&self.task_type).word("WORKER").word(&self.worker);
+    fn call(&self, wait_ms: u64) -> CommandBuilder {
+        let call = CommandBuilder::new("JOB.CLAIM")
+            .word(&self.task_type)
+            .word("WORKER")
+            .word(&self.worker);
         call.option("LEASE", self.lease).option("WAIT", (wait_ms > 0).then_some(wait_ms))
     }
 
     /// Splits a long wait into short requests, so that each is answered before the reply timeout.
-    fn run(self, session: &mut Session) -> Result<()> {
-        let mut left_ms = self.wait;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let mut remaining_ms = self.wait;
         let reply = loop {
-            let wait_ms = left_ms.min(WAIT_MS);
-            let reply = write(session, &self.on, self.call(wait_ms))?;
-            left_ms -= wait_ms;
-            if reply != Reply::Nil || left_ms == 0 {
+            let wait_ms = remaining_ms.min(WAIT_MS);
+            let reply = write(context, &self.on, self.call(wait_ms))?;
+            remaining_ms -= wait_ms;
+            if reply != Reply::Nil || remaining_ms == 0 {
                 break reply;
             }
         };
         let missing = || format!("there is no job of the type {} to be claimed", self.task_type);
         let known = vec![("type".into(), Field::text(&self.task_type))];
-        session.show(shapes::shape("JOB.CLAIM"), known, reply, missing)
+        context.show(reply_formats::of_command("JOB.CLAIM"), known, reply, missing)
     }
 }
 
 impl Beat {
-    fn run(self, session: &mut Session) -> Result<()> {
-        self.held.alive(session, self.held.call("JOB.BEAT").option("LEASE", self.lease))
+    fn run(self, context: &mut Context) -> Result<()> {
+        self.held.show_held(context, self.held.call("JOB.BEAT").option("LEASE", self.lease))
     }
 }
 
 impl Step {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.held.call("JOB.STEP").word(self.step.to_string());
-        self.held.alive(session, call.option("OF", self.of))
+        self.held.show_held(context, call.option("OF", self.of))
     }
 }
 
 impl Done {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.held.call("JOB.DONE");
         let call = match self.result {
-            Some(result) => call.word("RESULT").word(given(result, session)?),
+            Some(result) => call.word("RESULT").word(value_or_stdin(result, context)?),
             None => call,
         };
-        self.held.job.becomes(session, call)
+        self.held.job.show_state(context, call)
     }
 }
 
 impl Fail {
-    fn call(&self) -> Call {
+    fn call(&self) -> CommandBuilder {
         let again = self.retry || self.retry_after.is_some();
         let call = self.held.call("JOB.FAIL").word(&self.message);
         call.flag("RETRY", again).option("AFTER", self.retry_after)
     }
 
-    fn run(self, session: &mut Session) -> Result<()> {
-        self.held.job.becomes(session, self.call())
+    fn run(self, context: &mut Context) -> Result<()> {
+        self.held.job.show_state(context, self.call())
     }
 }
 
 impl Get {
     /// Prints one object as JSON; in the other formats one line per field.
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(self.job.call("JOB.GET"));
-        let reply = read(session, &self.job.on, call)?;
-        let shape = shapes::shape("JOB.GET");
-        if session.printer.is_json() {
-            return session.show(shape, self.job.row(), reply, || self.job.missing());
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(self.job.call("JOB.GET"));
+        let reply = read(context, &self.job.on, call)?;
+        let format = reply_formats::of_command("JOB.GET");
+        if context.printer.is_json() {
+            return context.show(format, self.job.row(), reply, || self.job.missing());
         }
-        let Shown::One(row) = shape.show(reply, false) else {
-            return Err(Failure::not_held(self.job.missing()));
+        let FormattedReply::One(row) = format.apply(reply, false) else {
+            return Err(Failure::negative(self.job.missing()));
         };
         let Some((_, Field::Plain(Value::Object(fields)))) = row.into_iter().next() else {
             return Err(Failure::error("JOB.GET answered something else than a job"));
         };
         for (name, value) in fields {
-            let value = moment(&name, value);
-            session.printer.row(vec![("field".into(), Field::text(name)), ("value".into(), value)]);
+            let value = job_field(&name, value);
+            context.printer.row(vec![("field".into(), Field::text(name)), ("value".into(), value)]);
         }
-        session.printer.finish();
+        context.printer.finish();
         Ok(())
     }
 }
 
 /// The value of a job's field. Names that end with `_at` are timestamps in milliseconds.
-fn moment(name: &str, value: Value) -> Field {
+fn job_field(name: &str, value: Value) -> Field {
     let ms = std::str::from_utf8(&value.as_text()).ok().and_then(|text| text.parse().ok());
     match ms.filter(|_| name.ends_with("_at")) {
         Some(ms) => Field::Millis(ms),
@@ -415,16 +418,17 @@ fn moment(name: &str, value: Value) -> Field {
 }
 
 impl List {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let of = self.task_type;
         let state = self.state;
         let on = self.on;
-        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
-            let call = Call::new("JOB.LIST").word(&of).option("STATE", state.as_ref());
+        Pages::new(self.as_of, self.after, self.limit).show(context, |context, pages, size| {
+            let call = CommandBuilder::new("JOB.LIST").word(&of).option("STATE", state.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
-            match shapes::shape("JOB.LIST").show(read(session, &on, pages.moment.on(call))?, false)
+            match reply_formats::of_command("JOB.LIST")
+                .apply(read(context, &on, pages.as_of.add_to(call))?, false)
             {
-                Shown::Many(rows) => Ok(rows),
+                FormattedReply::Many(rows) => Ok(rows),
                 odd => Err(Failure::error(format!("JOB.LIST answered {odd:?}"))),
             }
         })
@@ -432,33 +436,37 @@ impl List {
 }
 
 impl Count {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call =
-            Call::new("JOB.COUNT").word(&self.task_type).option("STATE", self.state.as_ref());
-        let reply = read(session, &self.on, self.moment.on(call))?;
-        session.show(shapes::shape("JOB.COUNT"), Row::new(), reply, String::new)
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("JOB.COUNT")
+            .word(&self.task_type)
+            .option("STATE", self.state.as_ref());
+        let reply = read(context, &self.on, self.as_of.add_to(call))?;
+        context.show(reply_formats::of_command("JOB.COUNT"), Row::new(), reply, String::new)
     }
 }
 
 impl History {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.job.call("JOB.HISTORY").option("LIMIT", Some(self.limit));
-        let reply = read(session, &self.job.on, call.option("BEFORE", self.before))?;
+        let reply = read(context, &self.job.on, call.option("BEFORE", self.before))?;
         if reply == Reply::Array(Vec::new()) {
-            return Err(Failure::not_held(self.job.missing()));
+            return Err(Failure::negative(self.job.missing()));
         }
-        session.show(shapes::shape("JOB.HISTORY"), Row::new(), reply, || self.job.missing())
+        context.show(reply_formats::of_command("JOB.HISTORY"), Row::new(), reply, || {
+            self.job.missing()
+        })
     }
 }
 
 impl Sweep {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("JOB.SWEEP").option("STUCK", self.stuck);
-        let reply = read(session, &self.on, call)?;
-        let Shown::One(row) = shapes::shape("JOB.SWEEP").show(reply, false) else {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("JOB.SWEEP").option("STUCK", self.stuck);
+        let reply = read(context, &self.on, call)?;
+        let FormattedReply::One(row) = reply_formats::of_command("JOB.SWEEP").apply(reply, false)
+        else {
             return Err(Failure::error("JOB.SWEEP answered something else than counts"));
         };
-        session.printer.one(row, Bare::All);
+        context.printer.one(row, RawFields::All);
         Ok(())
     }
 }
@@ -467,7 +475,7 @@ impl Sweep {
 mod tests {
     use super::*;
     use crate::args::{Arguments, DataNoun, Noun};
-    use crate::call::said;
+    use crate::command_builder::text_of;
     use clap::Parser;
 
     fn parsed(words: &[&str]) -> std::result::Result<JobVerb, clap::Error> {
@@ -487,14 +495,14 @@ mod tests {
         };
         let wanted = "JOB.SUBMIT email 1 DATA -x DEPENDS a,report/2 PRIORITY -3 RUNAT 5000 \
                       TIMEOUT 2000 RETRIES 0";
-        assert_eq!(said(submit.call(Some(b"-x".to_vec()))), wanted);
+        assert_eq!(text_of(submit.call(Some(b"-x".to_vec()))), wanted);
         let words = ["claim", "email", "-w", "w 1", "--lease", "1m", "--wait", "5s"];
         let Ok(JobVerb::Claim(claim)) = parsed(&words) else { panic!("no claim") };
-        assert_eq!(said(claim.call(0)), "JOB.CLAIM email WORKER w 1 LEASE 60000");
-        assert_eq!(said(claim.call(7)), "JOB.CLAIM email WORKER w 1 LEASE 60000 WAIT 7");
+        assert_eq!(text_of(claim.call(0)), "JOB.CLAIM email WORKER w 1 LEASE 60000");
+        assert_eq!(text_of(claim.call(7)), "JOB.CLAIM email WORKER w 1 LEASE 60000 WAIT 7");
         let words = ["fail", "email", "1", "9", "no paper", "--retry-after", "3s"];
         let Ok(JobVerb::Fail(fail)) = parsed(&words) else { panic!("no fail") };
-        assert_eq!(said(fail.call()), "JOB.FAIL email 1 9 no paper RETRY AFTER 3000");
+        assert_eq!(text_of(fail.call()), "JOB.FAIL email 1 9 no paper RETRY AFTER 3000");
         for wrong in [
             &["submit", "email"][..],
             &["claim", "email"],

@@ -1,13 +1,13 @@
 //! `mainstay lock`: exclusive locks with a lease.
 
 use super::args::OnBranch;
-use super::call::Call;
 use super::cell::{read, write};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::Result;
-use super::field::named;
-use super::session::Session;
-use super::shape::Shape;
-use super::{shapes, time};
+use super::field::name_row;
+use super::reply_format::ReplyFormat;
+use super::{reply_formats, time};
 use clap::{Args, Subcommand};
 
 /// What can be done with locks.
@@ -73,48 +73,49 @@ pub struct Show {
 }
 
 impl LockVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            LockVerb::Take(take) => take.run(session),
-            LockVerb::Renew(renew) => renew.run(session),
-            LockVerb::Free(free) => free.run(session),
-            LockVerb::Show(show) => show.run(session),
+            LockVerb::Take(take) => take.run(context),
+            LockVerb::Renew(renew) => renew.run(context),
+            LockVerb::Free(free) => free.run(context),
+            LockVerb::Show(show) => show.run(context),
         }
     }
 }
 
 impl Take {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("LOCK.TAKE").word(&self.name).word("OWNER").word(&self.owner);
-        let reply = write(session, &self.on, call.option("LEASE", Some(self.lease)))?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call =
+            CommandBuilder::new("LOCK.TAKE").word(&self.name).word("OWNER").word(&self.owner);
+        let reply = write(context, &self.on, call.option("LEASE", Some(self.lease)))?;
         let missing =
             || format!("another owner has the lock {0}: `mainstay lock show {0}`", self.name);
-        session.show(Shape::One("token"), named(&self.name), reply, missing)
+        context.show(ReplyFormat::One("token"), name_row(&self.name), reply, missing)
     }
 }
 
 impl Renew {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("LOCK.RENEW").word(&self.name).word(self.token.to_string());
-        let reply = write(session, &self.on, call.option("LEASE", Some(self.lease)))?;
-        session.show(Shape::Did("held"), named(&self.name), reply, String::new)
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("LOCK.RENEW").word(&self.name).word(self.token.to_string());
+        let reply = write(context, &self.on, call.option("LEASE", Some(self.lease)))?;
+        context.show(ReplyFormat::Flag("held"), name_row(&self.name), reply, String::new)
     }
 }
 
 impl Free {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("LOCK.FREE").word(&self.name).word(self.token.to_string());
-        let reply = write(session, &self.on, call)?;
-        session.show(Shape::Did("freed"), named(&self.name), reply, || {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("LOCK.FREE").word(&self.name).word(self.token.to_string());
+        let reply = write(context, &self.on, call)?;
+        context.show(ReplyFormat::Flag("freed"), name_row(&self.name), reply, || {
             format!("nobody has the lock {}", self.name)
         })
     }
 }
 
 impl Show {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let reply = read(session, &self.on, Call::new("LOCK.GET").word(&self.name))?;
-        session.show(shapes::shape("LOCK.GET"), named(&self.name), reply, || {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let reply = read(context, &self.on, CommandBuilder::new("LOCK.GET").word(&self.name))?;
+        context.show(reply_formats::of_command("LOCK.GET"), name_row(&self.name), reply, || {
             format!("nobody has the lock {}", self.name)
         })
     }

@@ -1,13 +1,13 @@
 //! `mainstay outbox`: messages that are written in a transaction and delivered by a relay.
 
 use super::args::OnBranch;
-use super::call::Call;
-use super::cell::{given, read, write};
+use super::cell::{read, value_or_stdin, write};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::reply::Reply;
-use super::session::Session;
-use super::{shapes, time};
+use super::{reply_formats, time};
 use clap::{Args, Subcommand};
 
 /// What can be done with the outbox.
@@ -110,89 +110,94 @@ pub struct Replay {
 }
 
 /// Starts a row about a message.
-fn numbered(id: u64) -> Row {
+fn id_row(id: u64) -> Row {
     vec![("id".into(), Field::number(id))]
 }
 
 impl OutboxVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            OutboxVerb::Put(put) => put.run(session),
-            OutboxVerb::Claim(claim) => claim.run(session),
-            OutboxVerb::Ack(ack) => ack.run(session),
-            OutboxVerb::Fail(fail) => fail.run(session),
-            OutboxVerb::Dead(dead) => dead.run(session),
-            OutboxVerb::Replay(replay) => replay.run(session),
+            OutboxVerb::Put(put) => put.run(context),
+            OutboxVerb::Claim(claim) => claim.run(context),
+            OutboxVerb::Ack(ack) => ack.run(context),
+            OutboxVerb::Fail(fail) => fail.run(context),
+            OutboxVerb::Dead(dead) => dead.run(context),
+            OutboxVerb::Replay(replay) => replay.run(context),
             OutboxVerb::State(on) => {
-                let reply = read(session, &on, Call::new("OUTBOX.STATE"))?;
-                session.show(shapes::shape("OUTBOX.STATE"), Row::new(), reply, String::new)
+                let reply = read(context, &on, CommandBuilder::new("OUTBOX.STATE"))?;
+                context.show(
+                    reply_formats::of_command("OUTBOX.STATE"),
+                    Row::new(),
+                    reply,
+                    String::new,
+                )
             }
         }
     }
 }
 
 impl Put {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let payload = given(self.payload, session)?;
-        let call = Call::new("OUTBOX.PUT").word(&self.subject).word(payload);
-        let reply = write(session, &self.on, call.option("RUN", self.run.as_ref()))?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let payload = value_or_stdin(self.payload, context)?;
+        let call = CommandBuilder::new("OUTBOX.PUT").word(&self.subject).word(payload);
+        let reply = write(context, &self.on, call.option("RUN", self.run.as_ref()))?;
         let known = vec![("subject".into(), Field::text(&self.subject))];
-        session.show(shapes::shape("OUTBOX.PUT"), known, reply, String::new)
+        context.show(reply_formats::of_command("OUTBOX.PUT"), known, reply, String::new)
     }
 }
 
 impl Claim {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("OUTBOX.CLAIM").word(self.limit.to_string());
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("OUTBOX.CLAIM").word(self.limit.to_string());
         let call = call.option("LEASE", Some(self.lease));
-        let (call, shape) = if self.token {
-            (call.word("TOKEN"), shapes::HELD)
+        let (call, format) = if self.token {
+            (call.word("TOKEN"), reply_formats::CLAIMED_MESSAGES)
         } else {
-            (call, shapes::shape("OUTBOX.CLAIM"))
+            (call, reply_formats::of_command("OUTBOX.CLAIM"))
         };
-        let reply = read(session, &self.on, call)?;
+        let reply = read(context, &self.on, call)?;
         if reply == Reply::Array(Vec::new()) {
-            return Err(Failure::not_held("there is no message to be claimed".to_owned()));
+            return Err(Failure::negative("there is no message to be claimed".to_owned()));
         }
-        session.show(shape, Row::new(), reply, String::new)
+        context.show(format, Row::new(), reply, String::new)
     }
 }
 
 impl Ack {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("OUTBOX.ACK");
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("OUTBOX.ACK");
         let call = self.ids.iter().fold(call, |call, id| call.word(id.to_string()));
-        let reply = read(session, &self.on, call.option("TOKEN", self.token))?;
+        let reply = read(context, &self.on, call.option("TOKEN", self.token))?;
         if reply == Reply::Int(0) {
-            return Err(Failure::not_held("there is none of these messages".to_owned()));
+            return Err(Failure::negative("there is none of these messages".to_owned()));
         }
-        session.show(shapes::shape("OUTBOX.ACK"), Row::new(), reply, String::new)
+        context.show(reply_formats::of_command("OUTBOX.ACK"), Row::new(), reply, String::new)
     }
 }
 
 impl Fail {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("OUTBOX.FAIL").word(self.id.to_string()).word(&self.message);
-        let reply = read(session, &self.on, call.option("TOKEN", self.token))?;
-        session.show(shapes::shape("OUTBOX.FAIL"), numbered(self.id), reply, || {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("OUTBOX.FAIL").word(self.id.to_string()).word(&self.message);
+        let reply = read(context, &self.on, call.option("TOKEN", self.token))?;
+        context.show(reply_formats::of_command("OUTBOX.FAIL"), id_row(self.id), reply, || {
             format!("there is no message {} that waits to be delivered", self.id)
         })
     }
 }
 
 impl Dead {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("OUTBOX.DEAD").option("AFTER", self.after);
-        let reply = read(session, &self.on, call.option("LIMIT", Some(self.limit)))?;
-        session.show(shapes::shape("OUTBOX.DEAD"), Row::new(), reply, String::new)
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("OUTBOX.DEAD").option("AFTER", self.after);
+        let reply = read(context, &self.on, call.option("LIMIT", Some(self.limit)))?;
+        context.show(reply_formats::of_command("OUTBOX.DEAD"), Row::new(), reply, String::new)
     }
 }
 
 impl Replay {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("OUTBOX.REPLAY").word(self.id.to_string());
-        let reply = read(session, &self.on, call)?;
-        session.show(shapes::shape("OUTBOX.REPLAY"), numbered(self.id), reply, || {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("OUTBOX.REPLAY").word(self.id.to_string());
+        let reply = read(context, &self.on, call)?;
+        context.show(reply_formats::of_command("OUTBOX.REPLAY"), id_row(self.id), reply, || {
             format!("there is no dead message {}: `mainstay outbox dead`", self.id)
         })
     }

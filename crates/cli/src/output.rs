@@ -7,17 +7,17 @@
 //! ```
 
 use super::failure::{Failure, Result};
-use super::field::{Field, Row, tame};
+use super::field::{Field, Row, escape_control};
 use super::reply::Reply;
-use super::shape::{self, Shape, Shown};
+use super::reply_format::{self, FormattedReply, ReplyFormat};
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use mainstay_server::resp::line;
 use std::io::{self, IsTerminal, Write};
 
 /// Terminals that report a smaller width do not know it.
-const NARROW: u16 = 20;
-const WIDTH: u16 = 80;
+const MIN_WIDTH: u16 = 20;
+const DEFAULT_WIDTH: u16 = 80;
 
 /// How results are to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,7 +46,7 @@ pub enum Format {
 
 /// The part of a result that `raw` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bare {
+pub enum RawFields {
     /// The exact bytes of the value, so that the output can be stored in a file. A line break is added only
     /// on a terminal, or after `end_lines`.
     Value,
@@ -58,13 +58,13 @@ pub enum Bare {
     All,
 }
 
-impl Bare {
+impl RawFields {
     fn has(self, name: &str) -> bool {
         match self {
-            Bare::Value => name == "value",
-            Bare::Field(field) => name == field,
-            Bare::Fields(fields) => fields.contains(&name),
-            Bare::All => true,
+            RawFields::Value => name == "value",
+            RawFields::Field(field) => name == field,
+            RawFields::Fields(fields) => fields.contains(&name),
+            RawFields::All => true,
         }
     }
 }
@@ -102,7 +102,7 @@ impl Printer {
         let terminal = out.is_terminal();
         let fitting = if terminal { Format::Table } else { Format::Json };
         let format = format.unwrap_or(fitting);
-        let colours = terminal && super::paper::colours_wanted();
+        let colours = terminal && super::console::colours_enabled();
         Printer { out, format, colours, lines: terminal, rows: Vec::new(), closed: false }
     }
 
@@ -126,26 +126,26 @@ impl Printer {
     }
 
     /// Prints a reply. Returns false if the reply means "nothing".
-    pub fn reply(&mut self, shape: Shape, reply: Reply, json: bool) -> bool {
-        self.shown(shape.show(reply, json), Row::new(), shape.bare())
+    pub fn reply(&mut self, format: ReplyFormat, reply: Reply, json: bool) -> bool {
+        self.result(format.apply(reply, json), Row::new(), format.raw_fields())
     }
 
     /// Prints rows, each after the common fields `known`. Returns false if the result is empty.
-    pub fn shown(&mut self, shown: Shown, known: Row, bare: Bare) -> bool {
-        match shown {
-            Shown::Nothing => return false,
-            Shown::One(row) => self.one(joined(&known, row), bare),
-            Shown::Many(rows) => {
-                rows.into_iter().for_each(|row| self.row(joined(&known, row)));
+    pub fn result(&mut self, reply: FormattedReply, known: Row, raw: RawFields) -> bool {
+        match reply {
+            FormattedReply::Nothing => return false,
+            FormattedReply::One(row) => self.one(join(&known, row), raw),
+            FormattedReply::Many(rows) => {
+                rows.into_iter().for_each(|row| self.row(join(&known, row)));
                 self.finish();
             }
-            Shown::Odd(reply) => self.odd(reply),
+            FormattedReply::Odd(reply) => self.unformatted(reply),
         }
         true
     }
 
     /// Prints a single result.
-    pub fn one(&mut self, row: Row, bare: Bare) {
+    pub fn one(&mut self, row: Row, raw: RawFields) {
         match self.format {
             Format::Table => {
                 let table = self.table(std::slice::from_ref(&row));
@@ -153,8 +153,8 @@ impl Printer {
             }
             Format::Json => self.row(row),
             Format::Raw => {
-                let row: Row = row.into_iter().filter(|(name, _)| bare.has(name)).collect();
-                self.bytes(&tabbed(&row), self.lines || bare != Bare::Value);
+                let row: Row = row.into_iter().filter(|(name, _)| raw.has(name)).collect();
+                self.bytes(&join_tabs(&row), self.lines || raw != RawFields::Value);
             }
         }
     }
@@ -164,7 +164,7 @@ impl Printer {
         match self.format {
             Format::Table => self.rows.push(row),
             Format::Json => self.line(&json(&row)),
-            Format::Raw => self.bytes(&tabbed(&row), true),
+            Format::Raw => self.bytes(&join_tabs(&row), true),
         }
     }
 
@@ -198,12 +198,12 @@ impl Printer {
         self.line(text.trim_end());
     }
 
-    /// Prints a reply without a known shape: like `redis-cli`, or as one JSON value.
-    pub fn odd(&mut self, reply: Reply) {
+    /// Prints a reply without a known format: like `redis-cli`, or as one JSON value.
+    pub fn unformatted(&mut self, reply: Reply) {
         match self.format {
-            Format::Table => self.line(&plain(&reply, "")),
-            Format::Json => self.line(&shape::value(reply).to_json()),
-            Format::Raw => bare(&reply).into_iter().for_each(|text| self.bytes(&text, true)),
+            Format::Table => self.line(&redis_text(&reply, "")),
+            Format::Json => self.line(&reply_format::to_value(reply).to_json()),
+            Format::Raw => raw_texts(&reply).into_iter().for_each(|text| self.bytes(&text, true)),
         }
     }
 
@@ -223,14 +223,14 @@ impl Printer {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_content_arrangement(ContentArrangement::Dynamic);
-        if table.width().is_some_and(|width| width < NARROW) {
+        if table.width().is_some_and(|width| width < MIN_WIDTH) {
             // A terminal that does not know its width reports zero.
-            table.set_width(WIDTH);
+            table.set_width(DEFAULT_WIDTH);
         }
         let head = rows.first().map(Vec::as_slice).unwrap_or_default();
         table.set_header(head.iter().map(|(name, _)| self.heading(name)));
         for row in rows {
-            table.add_row(row.iter().map(|(_, field)| Cell::new(field.seen())));
+            table.add_row(row.iter().map(|(_, field)| Cell::new(field.display())));
         }
         table.to_string()
     }
@@ -247,11 +247,11 @@ fn heading(name: &str) -> &str {
     name.strip_suffix(unit).unwrap_or(name)
 }
 
-fn joined(known: &Row, row: Row) -> Row {
+fn join(known: &Row, row: Row) -> Row {
     known.iter().cloned().chain(row).collect()
 }
 
-fn tabbed(row: &Row) -> Vec<u8> {
+fn join_tabs(row: &Row) -> Vec<u8> {
     row.iter().map(|(_, field)| field.raw()).collect::<Vec<_>>().join(&b'\t')
 }
 
@@ -262,13 +262,13 @@ fn json(row: &Row) -> String {
 }
 
 /// A reply as `redis-cli` shows it; nested lists are indented.
-fn plain(reply: &Reply, indent: &str) -> String {
+fn redis_text(reply: &Reply, indent: &str) -> String {
     match reply {
         Reply::Nil => "(nil)".to_owned(),
         Reply::Int(n) => format!("(integer) {n}"),
         Reply::Float(n) => format!("(double) {n}"),
         Reply::Bool(yes) => format!("({yes})"),
-        Reply::Error(line) => format!("(error) {}", tame(line)),
+        Reply::Error(line) => format!("(error) {}", escape_control(line)),
         Reply::Text(text) if text == b"OK" || text == b"PONG" => {
             String::from_utf8_lossy(text).into_owned()
         }
@@ -277,31 +277,33 @@ fn plain(reply: &Reply, indent: &str) -> String {
             bare => format!("\"{bare}\""),
         },
         Reply::Array(items) if items.is_empty() => "(empty)".to_owned(),
-        Reply::Array(items) => numbered(items, indent),
+        Reply::Array(items) => numbered_list(items, indent),
         Reply::Map(pairs) => {
             let flat: Vec<_> = pairs.iter().flat_map(|(k, v)| [k.clone(), v.clone()]).collect();
-            numbered(&flat, indent)
+            numbered_list(&flat, indent)
         }
     }
 }
 
-fn numbered(items: &[Reply], indent: &str) -> String {
+fn numbered_list(items: &[Reply], indent: &str) -> String {
     let inner = format!("{indent}   ");
     let lines: Vec<String> = items
         .iter()
         .enumerate()
-        .map(|(n, item)| format!("{}) {}", n + 1, plain(item, &inner)))
+        .map(|(n, item)| format!("{}) {}", n + 1, redis_text(item, &inner)))
         .collect();
     lines.join(&format!("\n{indent}"))
 }
 
-/// The bare texts of a reply, in order.
-fn bare(reply: &Reply) -> Vec<Vec<u8>> {
+/// The texts of a reply as `raw` prints them, in order.
+fn raw_texts(reply: &Reply) -> Vec<Vec<u8>> {
     match reply {
-        Reply::Array(items) => items.iter().flat_map(bare).collect(),
-        Reply::Map(pairs) => pairs.iter().flat_map(|(k, v)| [bare(k), bare(v)].concat()).collect(),
+        Reply::Array(items) => items.iter().flat_map(raw_texts).collect(),
+        Reply::Map(pairs) => {
+            pairs.iter().flat_map(|(k, v)| [raw_texts(k), raw_texts(v)].concat()).collect()
+        }
         Reply::Error(line) => vec![line.clone().into_bytes()],
-        other => vec![Field::Plain(shape::value(other.clone())).raw().into_owned()],
+        other => vec![Field::Plain(reply_format::to_value(other.clone())).raw().into_owned()],
     }
 }
 
@@ -319,8 +321,8 @@ mod tests {
     fn replies_without_rows_look_as_in_redis_cli() {
         let inner = Reply::Array(vec![Reply::text("x y"), Reply::Nil]);
         let reply = Reply::Array(vec![Reply::Int(1), inner, Reply::text("OK")]);
-        assert_eq!(plain(&reply, ""), "1) (integer) 1\n2) 1) \"x y\"\n   2) (nil)\n3) OK");
-        assert_eq!(plain(&Reply::text("a"), ""), "\"a\"");
-        assert_eq!(bare(&reply), [&b"1"[..], b"x y", b"", b"OK"]);
+        assert_eq!(redis_text(&reply, ""), "1) (integer) 1\n2) 1) \"x y\"\n   2) (nil)\n3) OK");
+        assert_eq!(redis_text(&Reply::text("a"), ""), "\"a\"");
+        assert_eq!(raw_texts(&reply), [&b"1"[..], b"x y", b"", b"OK"]);
     }
 }

@@ -1,11 +1,11 @@
 //! Pagination of long lists. Lists of versioned data are read at one revision, so that all pages are
 //! consistent.
 
-use super::args::Moment;
+use super::args::AsOf;
+use super::context::Context;
 use super::failure::Result;
 use super::field::Row;
-use super::session::Session;
-use super::store::Begun;
+use super::store::OpenTransaction;
 
 /// The number of rows per request.
 const PAGE: u64 = 1000;
@@ -14,60 +14,60 @@ const PAGE: u64 = 1000;
 #[derive(Debug)]
 pub struct Pages {
     /// The point in time of the list.
-    pub moment: Moment,
+    pub as_of: AsOf,
     /// The name after which the next page starts.
     pub after: Option<String>,
     /// The number of rows that remain to be printed.
-    pub left: u64,
+    pub remaining: u64,
     /// If set, a page with fewer rows than requested is not necessarily the last.
-    cut_short: bool,
+    byte_limited: bool,
 }
 
 impl Pages {
     /// A list at a point in time, after a name, of at most `limit` rows.
-    pub fn new(moment: Moment, after: Option<String>, limit: Option<u64>) -> Pages {
-        Pages { moment, after, left: limit.unwrap_or(u64::MAX), cut_short: false }
+    pub fn new(as_of: AsOf, after: Option<String>, limit: Option<u64>) -> Pages {
+        Pages { as_of, after, remaining: limit.unwrap_or(u64::MAX), byte_limited: false }
     }
 
     /// For long rows, where a byte limit can end a page early: only an empty page is the last.
-    pub fn cut_short(self) -> Pages {
-        Pages { cut_short: true, ..self }
+    pub fn byte_limited(self) -> Pages {
+        Pages { byte_limited: true, ..self }
     }
 
     /// Prints all rows. `page` requests one page with the current position and a number of rows; the first
     /// field of each row must be its name.
     pub fn show(
         mut self,
-        session: &mut Session,
-        page: impl Fn(&mut Session, &Pages, u64) -> Result<Vec<Row>>,
+        context: &mut Context,
+        page: impl Fn(&mut Context, &Pages, u64) -> Result<Vec<Row>>,
     ) -> Result<()> {
-        session.store()?;
-        while self.left > 0 && !session.printer.is_closed() {
-            let size = self.left.min(PAGE);
-            let mut rows = page(session, &self, size)?;
-            if rows.len() as u64 == size && self.left > size && self.pin(session)? {
-                rows = page(session, &self, size)?;
+        context.store()?;
+        while self.remaining > 0 && !context.printer.is_closed() {
+            let size = self.remaining.min(PAGE);
+            let mut rows = page(context, &self, size)?;
+            if rows.len() as u64 == size && self.remaining > size && self.pin(context)? {
+                rows = page(context, &self, size)?;
             }
-            self.left -= (rows.len() as u64).min(self.left);
-            let ended = rows.is_empty() || !self.cut_short && (rows.len() as u64) < size;
+            self.remaining -= (rows.len() as u64).min(self.remaining);
+            let ended = rows.is_empty() || !self.byte_limited && (rows.len() as u64) < size;
             self.after = rows.last().map(first_field).or(self.after);
-            rows.into_iter().for_each(|row| session.printer.row(row));
+            rows.into_iter().for_each(|row| context.printer.row(row));
             if ended {
                 break;
             }
         }
-        session.printer.finish();
+        context.printer.finish();
         Ok(())
     }
 
     /// Pins the list to the newest revision, once it is known to need a second page. Returns whether the
     /// current page has to be requested again. A single page is consistent by itself.
-    fn pin(&mut self, session: &mut Session) -> Result<bool> {
-        let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
-        if pinned || session.begun() == Some(Begun::Transaction) {
+    fn pin(&mut self, context: &mut Context) -> Result<bool> {
+        let pinned = self.as_of.rev.is_some() || self.as_of.at.is_some();
+        if pinned || context.open_transaction() == Some(OpenTransaction::Interactive) {
             return Ok(false);
         }
-        self.moment.rev = Some(session.revision()?);
+        self.as_of.rev = Some(context.revision()?);
         Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! Password sources: a file, the environment, or a terminal. Never an argument, because other users of the
 //! machine can see arguments.
 
-use super::args::Place;
+use super::args::StoreArgs;
 use super::failure::{Failure, Result};
 use mainstay_server::security::{DEFAULT_USER, Secret};
 use std::io::{BufRead, IsTerminal, Read, stdin};
@@ -24,13 +24,13 @@ pub struct Credentials {
 impl Credentials {
     /// Finds the credentials in the options, the environment or by a prompt; `None` if no user and no
     /// password is given.
-    pub fn find(place: &Place) -> Result<Option<Credentials>> {
-        let given = match (&place.password_file, std::env::var_os(VARIABLE)) {
-            (Some(path), _) => Some(in_file(path)?),
+    pub fn find(store: &StoreArgs) -> Result<Option<Credentials>> {
+        let given = match (&store.password_file, std::env::var_os(VARIABLE)) {
+            (Some(path), _) => Some(read_file(path)?),
             (None, Some(text)) => Some(Secret::new(text.into_encoded_bytes())),
             (None, None) => None,
         };
-        let user = place.user.as_deref();
+        let user = store.user.as_deref();
         match (user, given) {
             (None, None) => Ok(None),
             (user, Some(password)) => {
@@ -38,14 +38,14 @@ impl Credentials {
                 Ok(Some(Credentials { user, password }))
             }
             (Some(user), None) => {
-                let password = typed(user)?;
+                let password = prompt(user)?;
                 Ok(Some(Credentials { user: user.to_owned(), password }))
             }
         }
     }
 }
 
-fn in_file(path: &Path) -> Result<Secret> {
+fn read_file(path: &Path) -> Result<Secret> {
     let unread = |error| {
         let path = path.display();
         Failure::error(format!("the password file {path} cannot be read: {error}"))
@@ -62,26 +62,26 @@ fn first_line(mut input: impl BufRead) -> std::io::Result<Secret> {
     Ok(Secret::new(line.strip_suffix(b"\r").unwrap_or(line)))
 }
 
-fn typed(user: &str) -> Result<Secret> {
+fn prompt(user: &str) -> Result<Secret> {
     if !stdin().is_terminal() {
         return Err(Failure::error(format!(
             "the password of {user} is missing: put it into {VARIABLE}, or name a file that holds it \
              with --password-file"
         )));
     }
-    ask(&format!("Password of {user}: "))
+    read_hidden(&format!("Password of {user}: "))
 }
 
 /// Prompts on the terminal without echo.
-fn ask(prompt: &str) -> Result<Secret> {
+fn read_hidden(prompt: &str) -> Result<Secret> {
     let typed = rpassword::prompt_password(prompt);
     typed.map(Secret::new).map_err(|error| Failure::error(format!("the terminal: {error}")))
 }
 
 /// Reads a new password: typed twice, or the first line of the standard input.
-pub fn new() -> Result<Secret> {
+pub fn read_new() -> Result<Secret> {
     let password = if stdin().is_terminal() {
-        twice()?
+        prompt_twice()?
     } else {
         first_line(stdin().lock())
             .map_err(|error| Failure::error(format!("the standard input: {error}")))?
@@ -93,9 +93,9 @@ pub fn new() -> Result<Secret> {
     }
 }
 
-fn twice() -> Result<Secret> {
-    let first = ask("New password: ")?;
-    let second = ask("Once more: ")?;
+fn prompt_twice() -> Result<Secret> {
+    let first = read_hidden("New password: ")?;
+    let second = read_hidden("Once more: ")?;
     if first == second {
         Ok(first)
     } else {

@@ -1,6 +1,6 @@
 //! Progress bars, on the standard error if it is a terminal.
 
-use super::paper;
+use super::console::colours_enabled;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mainstay::Progress;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,20 +25,20 @@ pub struct Bar {
 impl Bar {
     /// A bar for work with this name, which counts items.
     pub fn new(what: &'static str) -> Bar {
-        Bar::looking(COUNTING, what, false)
+        Bar::spinner(COUNTING, what, false)
     }
 
     /// A bar for work with this name, which counts bytes.
     pub fn of_bytes(what: &'static str) -> Bar {
-        Bar::looking(COUNTING_BYTES, what, true)
+        Bar::spinner(COUNTING_BYTES, what, true)
     }
 
     /// A bar that shows this text until the first bytes arrive.
     pub fn waiting(what: &'static str) -> Bar {
-        Bar::looking(WAITING, what, true)
+        Bar::spinner(WAITING, what, true)
     }
 
-    fn looking(template: &str, what: &'static str, of_bytes: bool) -> Bar {
+    fn spinner(template: &str, what: &'static str, of_bytes: bool) -> Bar {
         // indicatif draws nothing if the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         let bar = bar.with_style(style(template)).with_message(what);
@@ -49,20 +49,20 @@ impl Bar {
     /// Updates the bar.
     pub fn show(&self, progress: Progress) {
         if self.waits.swap(false, Ordering::Relaxed) || self.bar.length() != progress.total {
-            self.measure(progress.total);
+            self.set_total(progress.total);
         }
         self.bar.set_message(progress.phase);
         self.bar.set_position(progress.done);
     }
 
-    fn measure(&self, total: Option<u64>) {
+    fn set_total(&self, total: Option<u64>) {
         match total {
             Some(total) => {
-                self.bar.set_style(style(&known(self.of_bytes)));
+                self.bar.set_style(style(&bounded_template(self.of_bytes)));
                 self.bar.set_length(total);
             }
             None => {
-                self.bar.set_style(style(open_ended(self.of_bytes)));
+                self.bar.set_style(style(counting_template(self.of_bytes)));
                 self.bar.unset_length();
             }
         }
@@ -75,12 +75,12 @@ impl Drop for Bar {
     }
 }
 
-fn open_ended(of_bytes: bool) -> &'static str {
+fn counting_template(of_bytes: bool) -> &'static str {
     if of_bytes { COUNTING_BYTES } else { COUNTING }
 }
 
-fn known(of_bytes: bool) -> String {
-    let bar = if paper::colours_wanted() { "{bar:40.green}" } else { "{bar:40}" };
+fn bounded_template(of_bytes: bool) -> String {
+    let bar = if colours_enabled() { "{bar:40.green}" } else { "{bar:40}" };
     let count =
         if of_bytes { "{binary_bytes}/{binary_total_bytes}" } else { "{human_pos}/{human_len}" };
     format!("{{msg}} {bar} {count}  {{eta}}")

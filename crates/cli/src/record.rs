@@ -1,18 +1,18 @@
 //! `mainstay record`: records with fields, conditions and times to live.
 
-use super::args::{Moment, OnBranch};
-use super::call::Call;
-use super::cell::{given, read, write};
+use super::args::{AsOf, OnBranch};
+use super::cell::{read, value_or_stdin, write};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::index::IndexVerb;
-use super::output::Bare;
+use super::output::RawFields;
 use super::pages::Pages;
 use super::reply::Reply;
-use super::session::Session;
-use super::shape::{Shape, Shown};
-use super::store::{Begun, Store};
-use super::{shapes, time};
+use super::reply_format::{FormattedReply, ReplyFormat};
+use super::store::{OpenTransaction, Store};
+use super::{reply_formats, time};
 use clap::{Args, Subcommand};
 use mainstay::Value;
 
@@ -62,7 +62,7 @@ pub struct Get {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Writing several fields.
@@ -73,7 +73,7 @@ pub struct Put {
     record: String,
     /// The fields and their values
     #[arg(required = true, value_name = "FIELD=VALUE")]
-    fields: Vec<Pair>,
+    fields: Vec<FieldValue>,
     /// Only if it has this counter
     #[arg(long = "if", value_name = "COUNTER")]
     condition: Option<u64>,
@@ -135,13 +135,13 @@ pub struct Cas {
     absent: bool,
     /// Another field must hold this
     #[arg(long, value_name = "FIELD=VALUE")]
-    and: Vec<Pair>,
+    and: Vec<FieldValue>,
     /// Another field must not be there
     #[arg(long, value_name = "FIELD")]
     and_absent: Vec<FieldName>,
     /// Put another field in as well
     #[arg(long, value_name = "FIELD=VALUE")]
-    set: Vec<Pair>,
+    set: Vec<FieldValue>,
     /// Take another field out as well; without a new value also this one
     #[arg(long, value_name = "FIELD")]
     unset: Vec<FieldName>,
@@ -169,7 +169,7 @@ pub struct Delete {
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]
-    wanted: Wanted,
+    filter: FilterArgs,
     /// Only keys behind this one
     #[arg(long, value_name = "KEY")]
     after: Option<String>,
@@ -179,38 +179,38 @@ pub struct List {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Counting records.
 #[derive(Debug, Args)]
 pub struct Count {
     #[command(flatten)]
-    wanted: Wanted,
+    filter: FilterArgs,
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Explaining a scan.
 #[derive(Debug, Args)]
 pub struct Explain {
     #[command(flatten)]
-    wanted: Wanted,
+    filter: FilterArgs,
     #[command(flatten)]
     on: OnBranch,
 }
 
 /// Which records are wanted.
 #[derive(Debug, Args)]
-struct Wanted {
+struct FilterArgs {
     /// Only keys that begin with this
     #[arg(default_value = "")]
     prefix: String,
     /// Only records whose field passes: state=pending, tries>=3, 'state in ["done", "failed"]'
     #[arg(long = "where", value_name = "TEST")]
-    tests: Vec<Test>,
+    tests: Vec<FieldFilter>,
 }
 
 /// Looking back at one record.
@@ -265,26 +265,26 @@ impl AsRef<[u8]> for FieldName {
 
 /// A field and its value.
 #[derive(Clone, Debug, PartialEq)]
-struct Pair {
+struct FieldValue {
     field: FieldName,
     value: String,
 }
 
-impl std::str::FromStr for Pair {
+impl std::str::FromStr for FieldValue {
     type Err = String;
 
-    fn from_str(text: &str) -> std::result::Result<Pair, String> {
+    fn from_str(text: &str) -> std::result::Result<FieldValue, String> {
         let Some((field, value)) = text.split_once('=') else {
             return Err("write FIELD=VALUE; `record set` takes a field with = in its name".into());
         };
         let field = field.parse().map_err(|error: mainstay::Error| error.to_string())?;
-        Ok(Pair { field, value: value.to_owned() })
+        Ok(FieldValue { field, value: value.to_owned() })
     }
 }
 
 /// A test on a field.
 #[derive(Clone, Debug, PartialEq)]
-struct Test {
+struct FieldFilter {
     field: FieldName,
     operator: &'static str,
     bound: String,
@@ -293,11 +293,11 @@ struct Test {
 /// `<` is also a prefix of `<=`, so at equal positions the longest match is taken.
 const OPERATORS: [&str; 8] = ["!=", "<=", ">=", "=", "<", ">", " in ", " IN "];
 
-impl std::str::FromStr for Test {
+impl std::str::FromStr for FieldFilter {
     type Err = String;
 
     /// Splits at the first operator; spaces around it are ignored.
-    fn from_str(text: &str) -> std::result::Result<Test, String> {
+    fn from_str(text: &str) -> std::result::Result<FieldFilter, String> {
         let places = OPERATORS.iter().filter_map(|found| Some((text.find(found)?, *found)));
         let first = places.min_by_key(|(place, found)| (*place, usize::MAX - found.len()));
         let Some((place, found)) = first else {
@@ -307,32 +307,32 @@ impl std::str::FromStr for Test {
         let field = field.parse().map_err(|error: mainstay::Error| error.to_string())?;
         let bound = text[place + found.len()..].trim_start().to_owned();
         let operator = if found.starts_with(' ') { "IN" } else { found };
-        Ok(Test { field, operator, bound })
+        Ok(FieldFilter { field, operator, bound })
     }
 }
 
 impl RecordVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            RecordVerb::Get(get) => get.run(session),
-            RecordVerb::Put(put) => put.run(session, "REC.SET"),
-            RecordVerb::Replace(put) => put.run(session, "REC.REPLACE"),
-            RecordVerb::Set(set) => set.run(session),
-            RecordVerb::Unset(unset) => unset.run(session),
-            RecordVerb::Cas(cas) => cas.run(session),
-            RecordVerb::Delete(delete) => delete.run(session),
-            RecordVerb::List(list) => list.run(session),
-            RecordVerb::Count(count) => count.run(session),
-            RecordVerb::History(history) => history.run(session),
-            RecordVerb::Ttl(ttl) => ttl.run(session),
-            RecordVerb::Index(verb) => verb.run(session),
-            RecordVerb::Explain(explain) => explain.run(session),
+            RecordVerb::Get(get) => get.run(context),
+            RecordVerb::Put(put) => put.run(context, "REC.SET"),
+            RecordVerb::Replace(put) => put.run(context, "REC.REPLACE"),
+            RecordVerb::Set(set) => set.run(context),
+            RecordVerb::Unset(unset) => unset.run(context),
+            RecordVerb::Cas(cas) => cas.run(context),
+            RecordVerb::Delete(delete) => delete.run(context),
+            RecordVerb::List(list) => list.run(context),
+            RecordVerb::Count(count) => count.run(context),
+            RecordVerb::History(history) => history.run(context),
+            RecordVerb::Ttl(ttl) => ttl.run(context),
+            RecordVerb::Index(verb) => verb.run(context),
+            RecordVerb::Explain(explain) => explain.run(context),
         }
     }
 }
 
 /// Starts a row about a record.
-fn keyed(key: &str) -> Row {
+fn key_row(key: &str) -> Row {
     vec![("key".into(), Field::text(key))]
 }
 
@@ -341,52 +341,53 @@ fn no_record(key: &str) -> String {
 }
 
 impl Get {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(Call::new("REC.GET").word(&self.record));
-        let reply = read(session, &self.on, call)?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(CommandBuilder::new("REC.GET").word(&self.record));
+        let reply = read(context, &self.on, call)?;
         match &self.field {
-            Some(field) => self.one(session, field, reply),
-            None => self.all(session, reply),
+            Some(field) => self.one(context, field, reply),
+            None => self.all(context, reply),
         }
     }
 
     /// Prints one object as JSON; in the other formats one line per field.
-    fn all(&self, session: &mut Session, reply: Reply) -> Result<()> {
-        let shape = shapes::shape("REC.GET");
+    fn all(&self, context: &mut Context, reply: Reply) -> Result<()> {
+        let format = reply_formats::of_command("REC.GET");
         let missing = || no_record(&self.record);
-        if session.printer.is_json() {
-            return session.show(shape, keyed(&self.record), reply, missing);
+        if context.printer.is_json() {
+            return context.show(format, key_row(&self.record), reply, missing);
         }
-        let Shown::One(mut row) = shape.show(reply, false) else {
-            return Err(Failure::not_held(missing()));
+        let FormattedReply::One(mut row) = format.apply(reply, false) else {
+            return Err(Failure::negative(missing()));
         };
         let row_of = |(name, value): (String, Value)| {
             vec![("field".into(), Field::text(name)), ("value".into(), Field::Plain(value))]
         };
         if let Some((_, Field::Plain(Value::Object(fields)))) = row.first_mut() {
             let fields = std::mem::take(fields);
-            fields.into_iter().map(row_of).for_each(|row| session.printer.row(row));
+            fields.into_iter().map(row_of).for_each(|row| context.printer.row(row));
         }
-        session.printer.finish();
-        let rest: Vec<_> = row.iter().skip(1).map(|(n, f)| format!("{n} {}", f.seen())).collect();
-        session.printer.note(&rest.join(", "));
+        context.printer.finish();
+        let rest: Vec<_> =
+            row.iter().skip(1).map(|(n, f)| format!("{n} {}", f.display())).collect();
+        context.printer.note(&rest.join(", "));
         Ok(())
     }
 
-    fn one(&self, session: &mut Session, field: &FieldName, reply: Reply) -> Result<()> {
+    fn one(&self, context: &mut Context, field: &FieldName, reply: Reply) -> Result<()> {
         let name = field.0.to_text();
-        let found = match shapes::shape("REC.GET").show(reply, false) {
-            Shown::One(row) => field_of(row, &name),
-            _ => return Err(Failure::not_held(no_record(&self.record))),
+        let found = match reply_formats::of_command("REC.GET").apply(reply, false) {
+            FormattedReply::One(row) => field_of(row, &name),
+            _ => return Err(Failure::negative(no_record(&self.record))),
         };
         let Some(value) = found else {
             let message = format!("the record {} has no field {name}", self.record);
-            return Err(Failure::not_held(message));
+            return Err(Failure::negative(message));
         };
-        let mut row = keyed(&self.record);
+        let mut row = key_row(&self.record);
         row.push(("field".into(), Field::text(name)));
         row.push(("value".into(), Field::Plain(value)));
-        session.printer.one(row, Bare::Value);
+        context.printer.one(row, RawFields::Value);
         Ok(())
     }
 }
@@ -400,48 +401,50 @@ fn field_of(row: Row, name: &str) -> Option<Value> {
 }
 
 impl Put {
-    fn call(&self, command: &str) -> Call {
-        let call = Call::new(command).word(&self.record).option("IF", self.condition);
+    fn call(&self, command: &str) -> CommandBuilder {
+        let call = CommandBuilder::new(command).word(&self.record).option("IF", self.condition);
         let call = call.option("TTL", self.ttl).word("FIELDS");
         self.fields.iter().fold(call, |call, pair| call.word(&pair.field).word(&pair.value))
     }
 
-    fn run(self, session: &mut Session, command: &str) -> Result<()> {
-        let reply = write(session, &self.on, self.call(command))?;
+    fn run(self, context: &mut Context, command: &str) -> Result<()> {
+        let reply = write(context, &self.on, self.call(command))?;
         let key = &self.record;
         let missing = || match self.condition {
             Some(n) => format!("the counter of {key} is not {n}: `mainstay record get {key}`"),
             None => no_record(key),
         };
-        session.show(Shape::One("counter"), keyed(key), reply, missing)
+        context.show(ReplyFormat::One("counter"), key_row(key), reply, missing)
     }
 }
 
 impl Set {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let value = given(self.value, session)?;
-        let call = Call::new("REC.SET").word(&self.record).option("TTL", self.ttl);
-        let reply = write(session, &self.on, call.word("FIELDS").word(&self.field).word(value))?;
-        session.show(Shape::One("counter"), keyed(&self.record), reply, || no_record(&self.record))
+    fn run(self, context: &mut Context) -> Result<()> {
+        let value = value_or_stdin(self.value, context)?;
+        let call = CommandBuilder::new("REC.SET").word(&self.record).option("TTL", self.ttl);
+        let reply = write(context, &self.on, call.word("FIELDS").word(&self.field).word(value))?;
+        context.show(ReplyFormat::One("counter"), key_row(&self.record), reply, || {
+            no_record(&self.record)
+        })
     }
 }
 
 impl Unset {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("HDEL").word(&self.record);
-        let call = self.fields.iter().fold(call, Call::word);
-        let reply = read(session, &self.on, call)?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("HDEL").word(&self.record);
+        let call = self.fields.iter().fold(call, CommandBuilder::word);
+        let reply = read(context, &self.on, call)?;
         if reply == Reply::Int(0) {
             let message = format!("the record {} has none of these fields", self.record);
-            return Err(Failure::not_held(message));
+            return Err(Failure::negative(message));
         }
-        session.show(Shape::One("removed"), keyed(&self.record), reply, String::new)
+        context.show(ReplyFormat::One("removed"), key_row(&self.record), reply, String::new)
     }
 }
 
 impl Cas {
-    fn call(&self, value: Option<&[u8]>) -> Call {
-        let call = Call::new("REC.CAS").word(&self.record).word(&self.field);
+    fn call(&self, value: Option<&[u8]>) -> CommandBuilder {
+        let call = CommandBuilder::new("REC.CAS").word(&self.record).word(&self.field);
         let call = match &self.is {
             Some(expected) => call.word("IS").word(expected),
             None => call.word("ABSENT"),
@@ -462,11 +465,11 @@ impl Cas {
         call.option("TTL", self.ttl)
     }
 
-    fn run(self, session: &mut Session) -> Result<()> {
-        let value = self.value.clone().map(|value| given(value, session)).transpose()?;
-        let reply = write(session, &self.on, self.call(value.as_deref()))?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let value = self.value.clone().map(|value| value_or_stdin(value, context)).transpose()?;
+        let reply = write(context, &self.on, self.call(value.as_deref()))?;
         let key = &self.record;
-        session.show(Shape::One("counter"), keyed(key), reply, || {
+        context.show(ReplyFormat::One("counter"), key_row(key), reply, || {
             format!("{key} is not as expected: `mainstay record get {key}`")
         })
     }
@@ -474,20 +477,20 @@ impl Cas {
 
 impl Delete {
     /// Deletes a record by removing all its fields in a transaction, so a cell with the same name stays.
-    fn run(self, session: &mut Session) -> Result<()> {
-        let gone = session.store()?.on(self.on.branch.as_deref(), |store| self.delete(store))?;
-        let reply = Reply::Int(i64::from(gone));
+    fn run(self, context: &mut Context) -> Result<()> {
+        let deleted = context.store()?.on(self.on.branch.as_deref(), |store| self.delete(store))?;
+        let reply = Reply::Int(i64::from(deleted));
         let missing = || match self.condition {
             Some(n) => format!("there is no record {} with counter {n}", self.record),
             None => format!("there is no record {}", self.record),
         };
-        session.show(Shape::Did("deleted"), keyed(&self.record), reply, missing)
+        context.show(ReplyFormat::Flag("deleted"), key_row(&self.record), reply, missing)
     }
 
     fn delete(&self, store: &mut Store) -> Result<bool> {
-        match store.begun() {
-            Some(Begun::Transaction) => return self.take_out(store),
-            Some(Begun::Multi) => {
+        match store.open_transaction() {
+            Some(OpenTransaction::Interactive) => return self.remove_fields(store),
+            Some(OpenTransaction::Multi) => {
                 let message =
                     "a record is read before it is deleted, and MULTI reads nothing: use DEL";
                 return Err(Failure::error(message));
@@ -504,20 +507,23 @@ impl Delete {
     }
 
     fn in_transaction(&self, store: &mut Store) -> Result<bool> {
-        store.call(Call::new("TXN.BEGIN").words())?;
-        let taken = self.take_out(store);
+        store.call(CommandBuilder::new("TXN.BEGIN").words())?;
+        let taken = self.remove_fields(store);
         if let Ok(true) = taken {
-            return store.call(Call::new("TXN.COMMIT").words()).map(|_| true);
+            return store.call(CommandBuilder::new("TXN.COMMIT").words()).map(|_| true);
         }
         // The first failure may have broken the connection, so it is reported rather than that of the
         // rollback.
-        let back = store.call(Call::new("TXN.ROLLBACK").words());
+        let back = store.call(CommandBuilder::new("TXN.ROLLBACK").words());
         taken.and_then(|taken| back.map(|_| taken))
     }
 
-    fn take_out(&self, store: &mut Store) -> Result<bool> {
-        let reply = store.call(Call::new("REC.GET").word(&self.record).words())?;
-        let Shown::One(row) = shapes::shape("REC.GET").show(reply, false) else { return Ok(false) };
+    fn remove_fields(&self, store: &mut Store) -> Result<bool> {
+        let reply = store.call(CommandBuilder::new("REC.GET").word(&self.record).words())?;
+        let FormattedReply::One(row) = reply_formats::of_command("REC.GET").apply(reply, false)
+        else {
+            return Ok(false);
+        };
         let counter = row.iter().find(|(name, _)| name == "counter").map(|(_, field)| field);
         if self.condition.is_some_and(|n| counter != Some(&Field::number(n))) {
             return Ok(false);
@@ -525,13 +531,14 @@ impl Delete {
         let Some((_, Field::Plain(Value::Object(fields)))) = row.first() else { return Ok(false) };
         let names = fields.keys().map(|name| name.parse::<FieldName>());
         let names = names.collect::<mainstay::Result<Vec<_>>>()?;
-        let call = names.iter().fold(Call::new("HDEL").word(&self.record), Call::word);
+        let call =
+            names.iter().fold(CommandBuilder::new("HDEL").word(&self.record), CommandBuilder::word);
         store.call(call.words()).map(|reply| reply != Reply::Int(0))
     }
 }
 
-impl Wanted {
-    fn on(&self, call: Call) -> Call {
+impl FilterArgs {
+    fn add_to(&self, call: CommandBuilder) -> CommandBuilder {
         self.tests.iter().fold(call.word(&self.prefix), |call, test| {
             call.word("WHERE").word(&test.field).word(test.operator).word(&test.bound)
         })
@@ -539,14 +546,16 @@ impl Wanted {
 }
 
 impl List {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let wanted = self.wanted;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let filter = self.filter;
         let on = self.on;
-        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
-            let call = wanted.on(Call::new("REC.SCAN")).option("AFTER", pages.after.as_ref());
-            let call = pages.moment.on(call.option("LIMIT", Some(size)));
-            match shapes::shape("REC.SCAN").show(read(session, &on, call)?, false) {
-                Shown::Many(rows) => Ok(rows),
+        Pages::new(self.as_of, self.after, self.limit).show(context, |context, pages, size| {
+            let call = filter
+                .add_to(CommandBuilder::new("REC.SCAN"))
+                .option("AFTER", pages.after.as_ref());
+            let call = pages.as_of.add_to(call.option("LIMIT", Some(size)));
+            match reply_formats::of_command("REC.SCAN").apply(read(context, &on, call)?, false) {
+                FormattedReply::Many(rows) => Ok(rows),
                 odd => Err(Failure::error(format!("REC.SCAN answered {odd:?}"))),
             }
         })
@@ -554,64 +563,67 @@ impl List {
 }
 
 impl Count {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(self.wanted.on(Call::new("REC.COUNT")));
-        let reply = read(session, &self.on, call)?;
-        session.show(shapes::shape("REC.COUNT"), Row::new(), reply, String::new)
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(self.filter.add_to(CommandBuilder::new("REC.COUNT")));
+        let reply = read(context, &self.on, call)?;
+        context.show(reply_formats::of_command("REC.COUNT"), Row::new(), reply, String::new)
     }
 }
 
 impl Explain {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let reply = read(session, &self.on, self.wanted.on(Call::new("REC.EXPLAIN")))?;
-        session.show(shapes::shape("REC.EXPLAIN"), Row::new(), reply, String::new)
+    fn run(self, context: &mut Context) -> Result<()> {
+        let reply =
+            read(context, &self.on, self.filter.add_to(CommandBuilder::new("REC.EXPLAIN")))?;
+        context.show(reply_formats::of_command("REC.EXPLAIN"), Row::new(), reply, String::new)
     }
 }
 
 impl History {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("REC.HISTORY").word(&self.record).option("LIMIT", Some(self.limit));
-        let reply = read(session, &self.on, call.option("BEFORE", self.before))?;
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call =
+            CommandBuilder::new("REC.HISTORY").word(&self.record).option("LIMIT", Some(self.limit));
+        let reply = read(context, &self.on, call.option("BEFORE", self.before))?;
         let missing = || format!("{} has no versions that are kept", self.record);
         if reply == Reply::Array(Vec::new()) {
-            return Err(Failure::not_held(missing()));
+            return Err(Failure::negative(missing()));
         }
-        session.show(shapes::shape("REC.HISTORY"), Row::new(), reply, missing)
+        context.show(reply_formats::of_command("REC.HISTORY"), Row::new(), reply, missing)
     }
 }
 
 impl Ttl {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         match self.span {
-            None if !self.clear => self.show(session),
-            span => self.change(session, span),
+            None if !self.clear => self.show(context),
+            span => self.change(context, span),
         }
     }
 
-    fn show(&self, session: &mut Session) -> Result<()> {
-        let reply = read(session, &self.on, Call::new("REC.GET").word(&self.record))?;
-        let Shown::One(row) = shapes::shape("REC.GET").show(reply, false) else {
-            return Err(Failure::not_held(no_record(&self.record)));
+    fn show(&self, context: &mut Context) -> Result<()> {
+        let reply = read(context, &self.on, CommandBuilder::new("REC.GET").word(&self.record))?;
+        let FormattedReply::One(row) = reply_formats::of_command("REC.GET").apply(reply, false)
+        else {
+            return Err(Failure::negative(no_record(&self.record)));
         };
         let lives = row.into_iter().filter(|(name, _)| name == "ttl_ms");
-        let row = keyed(&self.record).into_iter().chain(lives).collect();
-        session.printer.one(row, Bare::Field("ttl_ms"));
+        let row = key_row(&self.record).into_iter().chain(lives).collect();
+        context.printer.one(row, RawFields::Field("ttl_ms"));
         Ok(())
     }
 
-    fn change(&self, session: &mut Session, span: Option<u64>) -> Result<()> {
+    fn change(&self, context: &mut Context, span: Option<u64>) -> Result<()> {
         let call = match span {
-            Some(ms) => Call::new("PEXPIRE").word(&self.record).word(ms.to_string()),
-            None => Call::new("PERSIST").word(&self.record),
+            Some(ms) => CommandBuilder::new("PEXPIRE").word(&self.record).word(ms.to_string()),
+            None => CommandBuilder::new("PERSIST").word(&self.record),
         };
-        let reply = read(session, &self.on, call)?;
+        let reply = read(context, &self.on, call)?;
         let missing = || match span {
             Some(_) => no_record(&self.record),
             None => {
                 format!("the record {} is not there, or lives until it is deleted", self.record)
             }
         };
-        session.show(Shape::Did("changed"), keyed(&self.record), reply, missing)
+        context.show(ReplyFormat::Flag("changed"), key_row(&self.record), reply, missing)
     }
 }
 
@@ -619,7 +631,7 @@ impl Ttl {
 mod tests {
     use super::*;
     use crate::args::{Arguments, DataNoun, Noun};
-    use crate::call::said;
+    use crate::command_builder::text_of;
     use clap::Parser;
 
     fn parsed(words: &[&str]) -> std::result::Result<RecordVerb, clap::Error> {
@@ -634,10 +646,10 @@ mod tests {
         /// Any input is parsed or refused without a panic.
         #[test]
         fn any_text_is_a_field_a_pair_a_test_or_none(text in "[a-z$:=<>! inIN+/\\PC]{0,24}") {
-            let _ = (text.parse::<FieldName>(), text.parse::<Pair>());
-            if let Ok(test) = text.parse::<Test>() {
+            let _ = (text.parse::<FieldName>(), text.parse::<FieldValue>());
+            if let Ok(test) = text.parse::<FieldFilter>() {
                 let again = format!("{}{}{}", test.field.0.to_text(), test.operator, test.bound);
-                let _ = again.parse::<Test>();
+                let _ = again.parse::<FieldFilter>();
             }
         }
     }
@@ -646,30 +658,30 @@ mod tests {
     fn verbs_become_the_words_of_commands() {
         let words = ["put", "k", "a=1", "b=x=y", "c=", "--if", "3", "--ttl", "30s"];
         let Ok(RecordVerb::Put(put)) = parsed(&words) else { panic!("no put") };
-        assert_eq!(said(put.call("REC.SET")), "REC.SET k IF 3 TTL 30000 FIELDS a 1 b x=y c ");
+        assert_eq!(text_of(put.call("REC.SET")), "REC.SET k IF 3 TTL 30000 FIELDS a 1 b x=y c ");
         let words = ["cas", "k", "state", "claimed", "--is", "-1", "--and", "w=", "--and-absent"];
         let more = ["e", "--set", "w=w1", "--unset", "e", "--ttl", "5"];
         let Ok(RecordVerb::Cas(cas)) = parsed(&[&words[..], &more].concat()) else {
             panic!("no cas")
         };
         assert_eq!(
-            said(cas.call(Some(b"claimed"))),
+            text_of(cas.call(Some(b"claimed"))),
             "REC.CAS k state IS -1 claimed AND w IS  AND e ABSENT SET w w1 UNSET e TTL 5"
         );
         let Ok(RecordVerb::Cas(cas)) = parsed(&["cas", "k", "f", "v", "--absent"]) else {
             panic!("no cas")
         };
-        assert_eq!(said(cas.call(Some(b"v"))), "REC.CAS k f ABSENT v");
+        assert_eq!(text_of(cas.call(Some(b"v"))), "REC.CAS k f ABSENT v");
         let Ok(RecordVerb::Cas(cas)) = parsed(&["cas", "k", "f", "--is", "1", "--unset", "f"])
         else {
             panic!("no cas")
         };
-        assert_eq!(said(cas.call(None)), "REC.CAS k f IS 1 UNSET f");
+        assert_eq!(text_of(cas.call(None)), "REC.CAS k f IS 1 UNSET f");
         let words =
             ["count", "p", "--where", "n >= 3", "--where", "s!=a=b", "--where", "x in [\"<\"]"];
         let Ok(RecordVerb::Count(count)) = parsed(&words) else { panic!("no count") };
         assert_eq!(
-            said(count.wanted.on(Call::new("REC.COUNT"))),
+            text_of(count.filter.add_to(CommandBuilder::new("REC.COUNT"))),
             "REC.COUNT p WHERE n >= 3 WHERE s != a=b WHERE x IN [\"<\"]"
         );
         for wrong in [

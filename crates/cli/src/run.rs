@@ -3,17 +3,17 @@
 mod events;
 mod write;
 
-use super::archive::{Archive, Archived, Restore};
-use super::args::{Moment, OnBranch};
-use super::call::Call;
+use super::archive::{Archive, ArchiveList, Restore};
+use super::args::{AsOf, OnBranch};
 use super::cell::read;
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::pages::Pages;
 use super::reply::Reply;
-use super::session::Session;
-use super::shape::{Shape, Shown};
-use super::{shapes, timeline};
+use super::reply_format::{FormattedReply, ReplyFormat};
+use super::{reply_formats, timeline};
 use clap::{Args, Subcommand};
 use events::{Fetch, Tail, Timeline};
 use mainstay::Value;
@@ -38,7 +38,7 @@ pub enum RunVerb {
     /// Show what the events add up to
     Snapshot(Snapshot),
     /// Add all events up anew, whatever is kept; the hash has to be that of the snapshot
-    Project(Which),
+    Project(RunArgs),
     /// Make the idempotency key of an event
     Key(Key),
     /// Show what is known of a run without its events
@@ -52,18 +52,18 @@ pub enum RunVerb {
     /// List runs in byte order of their names
     List(List),
     /// Delete a whole run; exit code 1 if there was none
-    Delete(Which),
+    Delete(RunArgs),
     /// Write old runs that have ended to files, read them back, and delete them
     Archive(Archive),
     /// List the runs in an archive
-    Archived(Archived),
+    Archived(ArchiveList),
     /// Bring a run back from an archive; exit code 1 if it is not there
     Restore(Restore),
 }
 
 /// One run.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct RunArgs {
     /// The run
     run: String,
     #[command(flatten)]
@@ -74,28 +74,28 @@ pub struct Which {
 #[derive(Debug, Args)]
 pub struct Snapshot {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// Only events up to this one
     #[arg(long)]
     seq: Option<u64>,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// What is known of a run.
 #[derive(Debug, Args)]
 pub struct Info {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Events that could not follow.
 #[derive(Debug, Args)]
 pub struct Alerts {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// Only behind this event
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
@@ -108,7 +108,7 @@ pub struct Alerts {
 #[derive(Debug, Args)]
 pub struct RevisionOf {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// The event
     seq: u64,
 }
@@ -131,37 +131,37 @@ pub struct List {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 impl RunVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            RunVerb::Append(append) => append.run(session),
-            RunVerb::Batch(batch) => batch.run(session),
-            RunVerb::Bootstrap(bootstrap) => bootstrap.run(session),
-            RunVerb::Timeline(timeline) => timeline.run(session),
-            RunVerb::Fetch(fetch) => fetch.run(session),
-            RunVerb::Tail(tail) => tail.run(session),
-            RunVerb::Snapshot(snapshot) => snapshot.run(session),
-            RunVerb::Project(run) => run.summed(session, run.call("RUN.PROJECT")),
-            RunVerb::Key(key) => key.run(session),
-            RunVerb::Info(info) => info.run(session),
-            RunVerb::Alerts(alerts) => alerts.run(session),
-            RunVerb::Revision(of) => of.run(session),
-            RunVerb::Fork(fork) => fork.run(session),
-            RunVerb::List(list) => list.run(session),
-            RunVerb::Delete(run) => run.delete(session),
-            RunVerb::Archive(archive) => archive.run(session),
-            RunVerb::Archived(archived) => archived.run(session),
-            RunVerb::Restore(restore) => restore.run(session),
+            RunVerb::Append(append) => append.run(context),
+            RunVerb::Batch(batch) => batch.run(context),
+            RunVerb::Bootstrap(bootstrap) => bootstrap.run(context),
+            RunVerb::Timeline(timeline) => timeline.run(context),
+            RunVerb::Fetch(fetch) => fetch.run(context),
+            RunVerb::Tail(tail) => tail.run(context),
+            RunVerb::Snapshot(snapshot) => snapshot.run(context),
+            RunVerb::Project(run) => run.show_sum(context, run.call("RUN.PROJECT")),
+            RunVerb::Key(key) => key.run(context),
+            RunVerb::Info(info) => info.run(context),
+            RunVerb::Alerts(alerts) => alerts.run(context),
+            RunVerb::Revision(of) => of.run(context),
+            RunVerb::Fork(fork) => fork.run(context),
+            RunVerb::List(list) => list.run(context),
+            RunVerb::Delete(run) => run.delete(context),
+            RunVerb::Archive(archive) => archive.run(context),
+            RunVerb::Archived(archived) => archived.run(context),
+            RunVerb::Restore(restore) => restore.run(context),
         }
     }
 }
 
-impl Which {
-    fn call(&self, command: &str) -> Call {
-        Call::new(command).word(&self.run)
+impl RunArgs {
+    fn call(&self, command: &str) -> CommandBuilder {
+        CommandBuilder::new(command).word(&self.run)
     }
 
     /// Starts a row about this run.
@@ -174,30 +174,30 @@ impl Which {
     }
 
     /// Prints a snapshot: an object as JSON, or one line per step for people.
-    fn summed(&self, session: &mut Session, call: Call) -> Result<()> {
-        let reply = read(session, &self.on, call)?;
-        if session.printer.is_json() {
-            return session.show(Shape::Object, Row::new(), reply, || self.missing());
+    fn show_sum(&self, context: &mut Context, call: CommandBuilder) -> Result<()> {
+        let reply = read(context, &self.on, call)?;
+        if context.printer.is_json() {
+            return context.show(ReplyFormat::Object, Row::new(), reply, || self.missing());
         }
-        let snapshot = object(&reply).ok_or_else(|| Failure::not_held(self.missing()))?;
-        show_snapshot(session, &snapshot);
+        let snapshot = object(&reply).ok_or_else(|| Failure::negative(self.missing()))?;
+        show_snapshot(context, &snapshot);
         Ok(())
     }
 
-    fn delete(&self, session: &mut Session) -> Result<()> {
-        let reply = read(session, &self.on, self.call("RUN.DELETE"))?;
-        session.show(shapes::shape("RUN.DELETE"), self.row(), reply, || self.missing())
+    fn delete(&self, context: &mut Context) -> Result<()> {
+        let reply = read(context, &self.on, self.call("RUN.DELETE"))?;
+        context.show(reply_formats::of_command("RUN.DELETE"), self.row(), reply, || self.missing())
     }
 
     /// The creation time in microseconds; `None` if the run does not exist.
-    fn start_us(&self, session: &mut Session) -> Result<Option<u64>> {
-        let reply = read(session, &self.on, self.call("RUN.INFO"))?;
+    fn start_us(&self, context: &mut Context) -> Result<Option<u64>> {
+        let reply = read(context, &self.on, self.call("RUN.INFO"))?;
         let Reply::Array(parts) = reply else { return Ok(None) };
         Ok(parts.get(3).and_then(Reply::as_u64))
     }
 
     /// Requests one page of events.
-    fn events(&self, session: &mut Session, call: Call) -> Result<Vec<(u64, Value)>> {
+    fn events(&self, context: &mut Context, call: CommandBuilder) -> Result<Vec<(u64, Value)>> {
         let event = |row: Reply| match row {
             Reply::Array(mut parts) => {
                 let event = object(&parts.pop()?)?;
@@ -205,7 +205,7 @@ impl Which {
             }
             _ => None,
         };
-        match read(session, &self.on, call)? {
+        match read(context, &self.on, call)? {
             Reply::Array(rows) => rows.into_iter().map(event).collect::<Option<_>>(),
             _ => None,
         }
@@ -222,12 +222,12 @@ fn object(reply: &Reply) -> Option<Value> {
 }
 
 /// Prints a table of steps, and a line about the run.
-fn show_snapshot(session: &mut Session, snapshot: &Value) {
+fn show_snapshot(context: &mut Context, snapshot: &Value) {
     let steps = timeline::steps(snapshot);
     let any = !steps.is_empty();
-    steps.into_iter().for_each(|row| session.printer.row(row));
+    steps.into_iter().for_each(|row| context.printer.row(row));
     if any {
-        session.printer.finish();
+        context.printer.finish();
     }
     let part = |name| timeline::part(snapshot, name).map_or_else(String::new, timeline::word);
     let flags = match timeline::part(snapshot, "flags") {
@@ -241,53 +241,55 @@ fn show_snapshot(session: &mut Session, snapshot: &Value) {
     let seq = part("lastEventSeq");
     let hash = part("hash");
     let line = format!("{run} is {status} at event {seq}{flags}; hash {hash}");
-    session.printer.text(&line);
+    context.printer.text(&line);
 }
 
 impl Snapshot {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.run.call("RUN.SNAPSHOT").option("SEQ", self.seq);
-        self.run.summed(session, self.moment.on(call))
+        self.run.show_sum(context, self.as_of.add_to(call))
     }
 }
 
 impl Info {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(self.run.call("RUN.INFO"));
-        let reply = read(session, &self.run.on, call)?;
-        session.show(shapes::shape("RUN.INFO"), self.run.row(), reply, || self.run.missing())
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(self.run.call("RUN.INFO"));
+        let reply = read(context, &self.run.on, call)?;
+        context.show(reply_formats::of_command("RUN.INFO"), self.run.row(), reply, || {
+            self.run.missing()
+        })
     }
 }
 
 impl Alerts {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.run.call("RUN.ALERTS").option("AFTER", Some(self.after));
-        let reply = read(session, &self.run.on, call.option("LIMIT", Some(self.limit)))?;
-        session.show(shapes::shape("RUN.ALERTS"), Row::new(), reply, String::new)
+        let reply = read(context, &self.run.on, call.option("LIMIT", Some(self.limit)))?;
+        context.show(reply_formats::of_command("RUN.ALERTS"), Row::new(), reply, String::new)
     }
 }
 
 impl RevisionOf {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.run.call("RUN.REVISION").word(self.seq.to_string());
-        let reply = read(session, &self.run.on, call)?;
-        session.show(shapes::shape("RUN.REVISION"), self.run.row(), reply, || {
+        let reply = read(context, &self.run.on, call)?;
+        context.show(reply_formats::of_command("RUN.REVISION"), self.run.row(), reply, || {
             format!("the run {} has no event {}", self.run.run, self.seq)
         })
     }
 }
 
 impl List {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let prefix = Some(self.prefix).filter(|prefix| !prefix.is_empty());
         let on = self.on;
         let status = self.status;
-        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
-            let call = Call::new("RUN.LIST").option("PREFIX", prefix.as_ref());
+        Pages::new(self.as_of, self.after, self.limit).show(context, |context, pages, size| {
+            let call = CommandBuilder::new("RUN.LIST").option("PREFIX", prefix.as_ref());
             let call = call.option("STATUS", status.as_ref()).option("AFTER", pages.after.as_ref());
-            let call = pages.moment.on(call.option("LIMIT", Some(size)));
-            match shapes::shape("RUN.LIST").show(read(session, &on, call)?, false) {
-                Shown::Many(rows) => Ok(rows),
+            let call = pages.as_of.add_to(call.option("LIMIT", Some(size)));
+            match reply_formats::of_command("RUN.LIST").apply(read(context, &on, call)?, false) {
+                FormattedReply::Many(rows) => Ok(rows),
                 odd => Err(Failure::error(format!("RUN.LIST answered {odd:?}"))),
             }
         })
@@ -298,7 +300,7 @@ impl List {
 mod tests {
     use super::*;
     use crate::args::{Arguments, DataNoun, Noun};
-    use crate::call::said;
+    use crate::command_builder::text_of;
     use clap::Parser;
 
     fn parsed(words: &[&str]) -> std::result::Result<RunVerb, clap::Error> {
@@ -320,7 +322,7 @@ mod tests {
         let Ok(RunVerb::Append(append)) = parsed(&all) else { panic!("no append") };
         let wanted = "RUN.APPEND r StepStarted -x STEP a ATTEMPT 2 PLAN 1 PLANID p KEY k SIGNAL s \
                       EVENTID e EMITTED 2026-11-15T12:00:00Z EXPECT 0 MORE {} MESSAGE to -7";
-        assert_eq!(said(append.call(b"-x")), wanted);
+        assert_eq!(text_of(append.call(b"-x")), wanted);
         assert!(matches!(parsed(&["show", "r"]), Ok(RunVerb::Timeline(_))));
         for wrong in [
             &["append", "r"][..],

@@ -1,376 +1,360 @@
-//! The state of one invocation: a lazily opened store, and the printer for its results.
+//! `mainstay session`: exactly-once requests, and requests of the server to its clients.
 
-use super::args::{Place, TlsArgs};
-use super::call::Call;
+use super::args::{AsOf, OnBranch};
+use super::cell::{read, value_or_stdin, write};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
-use super::field::{Row, tame};
-use super::output::{Format, Printer};
-use super::password::Credentials;
+use super::field::{Field, Row};
+use super::pages::Pages;
 use super::reply::Reply;
-use super::shape::Shape;
-use super::store::{Begun, Store};
-use super::wire;
-use mainstay::{Database, remote};
-use std::time::Duration;
+use super::reply_format::{FormattedReply, ReplyFormat};
+use super::{reply_formats, time};
+use clap::{Args, Subcommand};
 
-/// The default server address.
-const SERVER: &str = "127.0.0.1:7379";
+const EXAMPLES: &str = "\
+Examples:
+  mainstay session open till-7 --lease 10m --cap lang=rust
+  mainstay session do till-7 1 -- INCR sold
+  mainstay session do till-7 1 -- INCR sold      (the same answer; nothing is added)
+  mainstay session send till-7 stop";
 
-/// The state of one invocation, or of a repl.
-pub struct Session {
-    place: Place,
-    /// The credentials, once they were needed and found.
-    credentials: Option<Option<Credentials>>,
-    store: Option<Store>,
-    /// The printer for results.
-    pub printer: Printer,
-    /// True in the repl.
-    pub interactive: bool,
+const DO_EXAMPLES: &str = "\
+Examples:
+  mainstay session do till-7 1 -- SET a 1
+  mainstay session do till-7 2 --lowest 2 -- HSET order:9 state paid
+
+The numbers are the client's: from 1, or what `session info` shows as next_request. A number that was
+executed before is answered with what it was answered then, whatever command stands behind it.";
+
+/// What can be done with sessions.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum SessionVerb {
+    /// Open a session, or find the one of this id; shows its id
+    Open(Open),
+    /// Show the sessions that live, in the order of their ids
+    List(List),
+    /// Show what is known of a session; exit code 1 if there is none
+    Info(SessionArgs),
+    /// End a session; exit code 1 if there is none
+    Close(SessionArgs),
+    /// Say that the client is there; exit code 1 if there is no such session
+    KeepAlive(KeepAlive),
+    /// Do a command once, however often this is said
+    Do(Do),
+    /// Send a request to a session's client; exit code 1 if there is no such session
+    Send(Send),
+    /// Show what a session's client has not acknowledged
+    Pending(Pending),
+    /// Say that the client has done all requests up to a number; shows how many that were
+    Ack(Ack),
+    /// Show what was sent a while ago and is not acknowledged; it counts as sent now
+    Retry(Retry),
 }
 
-impl Session {
-    /// A session whose store is opened on first use.
-    pub fn new(place: Place, output: Option<Format>) -> Session {
-        let printer = Printer::stdout(output);
-        Session { place, credentials: None, store: None, printer, interactive: false }
-    }
+/// Opening a session.
+#[derive(Debug, Args)]
+pub struct Open {
+    /// Its id [default: one that no other session has]
+    id: Option<String>,
+    /// How long it lives without a word of its client: milliseconds, or a span such as 10m [default: 60s]
+    #[arg(short, long, value_name = "SPAN", value_parser = time::span_ms)]
+    lease: Option<u64>,
+    /// What its client can do, in words of its own
+    #[arg(long = "cap", value_name = "NAME=VALUE", value_parser = capability)]
+    capabilities: Vec<(String, String)>,
+}
 
-    /// The store, for reading: a directory without a database is an error.
-    pub fn store(&mut self) -> Result<&mut Store> {
-        self.open(false)
-    }
+fn capability(text: &str) -> std::result::Result<(String, String), String> {
+    let split = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = split.ok_or_else(|| "write NAME=VALUE".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
 
-    /// The store, for writing: a directory without a database gets a new one.
-    pub fn store_to_write(&mut self) -> Result<&mut Store> {
-        self.open(true)
-    }
+/// Listing sessions.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only those behind this one
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
+    /// At most this many
+    #[arg(long)]
+    limit: Option<u64>,
+}
 
-    fn open(&mut self, make: bool) -> Result<&mut Store> {
-        if self.is_broken() {
-            self.connect_again()?;
-        }
-        let store = match self.store.take() {
-            Some(store) => store,
-            None => self.connect(make)?,
-        };
-        Ok(self.store.insert(store))
-    }
+/// One session.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// The session
+    id: String,
+}
 
-    /// Reconnects after a broken connection. Until that succeeds, the broken store stays, because it has the
-    /// session's branch and durability. A transaction begun on the old connection is lost. The current line
-    /// must not run outside of it, so it fails.
-    fn connect_again(&mut self) -> Result<()> {
-        let fresh = self.connect(false)?;
-        let Some(broken) = self.store.take() else { return Ok(()) };
-        self.store = Some(fresh.in_place_of(&broken));
-        match broken.would_lose() {
-            None => Ok(()),
-            Some(command) => Err(Failure::error(format!(
-                "connected again, but what {command} began went with the old connection: this line \
-                 was not run, begin again with {command}"
-            ))),
-        }
-    }
+/// A sign of life.
+#[derive(Debug, Args)]
+pub struct KeepAlive {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// The lowest request whose answer the client has not got, or the next one: answers below go
+    #[arg(long, value_name = "NUMBER")]
+    lowest: Option<u64>,
+}
 
-    /// The current branch, also before the store is opened.
-    pub fn branch(&self) -> &str {
-        self.store.as_ref().map_or(mainstay::MAIN, Store::branch)
-    }
+/// A request of a session.
+#[derive(Debug, Args)]
+#[command(after_help = DO_EXAMPLES)]
+pub struct Do {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// The number of the request in the session
+    number: u64,
+    /// The lowest request whose answer the client has not got: answers below go; 0 says nothing
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    lowest: u64,
+    #[command(flatten)]
+    on: OnBranch,
+    /// The command, as the RESP face knows it
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
 
-    /// True if the store is a directory that this process opens.
-    pub fn is_directory(&self) -> bool {
-        self.place.data.is_some()
-    }
+/// A request to a session's client.
+#[derive(Debug, Args)]
+pub struct Send {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// What it says; - takes the standard input
+    #[arg(allow_hyphen_values = true)]
+    payload: String,
+}
 
-    /// The open transaction or `MULTI` of an intact connection.
-    pub fn begun(&self) -> Option<Begun> {
-        self.store.as_ref().filter(|store| !store.is_broken()).and_then(Store::begun)
-    }
+/// What waits for a session's client.
+#[derive(Debug, Args)]
+pub struct Pending {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Only those behind this number
+    #[arg(long, value_name = "NUMBER")]
+    after: Option<u64>,
+    /// At most this many
+    #[arg(long)]
+    limit: Option<u64>,
+}
 
-    /// True if the connection broke, so that an open transaction is lost.
-    pub fn is_broken(&self) -> bool {
-        self.store.as_ref().is_some_and(Store::is_broken)
-    }
+/// What a session's client has done.
+#[derive(Debug, Args)]
+pub struct Ack {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// All requests up to this number
+    upto: u64,
+}
 
-    fn connect(&mut self, make: bool) -> Result<Store> {
-        if let Some(path) = &self.place.data {
-            return Store::directory(path, make);
-        }
-        let credentials = self.credentials()?;
-        let address = self.place.server.as_deref().unwrap_or(SERVER);
-        let timeout = Duration::from_millis(self.place.timeout.max(1));
-        Store::server(address, credentials.as_ref(), timeout, &self.place.tls)
-    }
+/// What is to be sent again.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// What was sent before this: microseconds, 2026-11-15T12:00:00Z, or "10m ago"
+    #[arg(value_name = "TIME", value_parser = time::stamp_us)]
+    before: u64,
+    /// At most this many
+    #[arg(long, default_value_t = 1000)]
+    limit: u64,
+}
 
-    /// A database handle, for work beyond single commands: the opened directory, or a separate connection to
-    /// the server.
-    pub fn database(&mut self, make: bool) -> Result<Database> {
-        if self.is_directory() {
-            return self.open(make)?.database().cloned();
-        }
-        let address = self.place.server.as_deref().unwrap_or(SERVER);
-        let timeout = Duration::from_millis(self.place.timeout.max(1));
-        let mut options = remote::Options::new(address).timeout(timeout);
-        if self.place.tls.is_wanted() {
-            options = options.tls(wire::wanted(&self.place.tls)?);
-        }
-        if let Some(Credentials { user, password }) = self.credentials()? {
-            let password = std::str::from_utf8(password.expose());
-            let password = password.map_err(|_| Failure::error("the password is no text"))?;
-            options = options.login(&user, password);
-        }
-        Ok(options.connect()?)
-    }
-
-    /// The credentials for the server. The user is prompted at most once.
-    pub fn credentials(&mut self) -> Result<Option<Credentials>> {
-        let credentials = match self.credentials.take() {
-            Some(credentials) => credentials,
-            None => Credentials::find(&self.place)?,
-        };
-        Ok(self.credentials.insert(credentials).clone())
-    }
-
-    /// The TLS options.
-    pub fn tls(&self) -> &TlsArgs {
-        &self.place.tls
-    }
-
-    /// Opens `count` stores, each with its own connection or session.
-    pub fn stores(&mut self, count: usize) -> Result<Vec<Store>> {
-        let first = self.store_to_write()?;
-        let others: Vec<_> = (0..count).map(|_| first.another()).collect();
-        others.into_iter().map(|store| store.map_or_else(|| self.connect(true), Ok)).collect()
-    }
-
-    /// Prints the reply to a command. An empty result fails with the message of `missing`.
-    pub fn show(
-        &mut self,
-        shape: Shape,
-        known: Row,
-        reply: Reply,
-        missing: impl FnOnce() -> String,
-    ) -> Result<()> {
-        self.show_typed(shape, known, reply, false, missing)
-    }
-
-    /// Like `show`, but parses values as JSON if `json` is true.
-    pub fn show_typed(
-        &mut self,
-        shape: Shape,
-        known: Row,
-        reply: Reply,
-        json: bool,
-        missing: impl FnOnce() -> String,
-    ) -> Result<()> {
-        if self.printer.shown(shape.show(reply, json), known, shape.bare()) {
-            Ok(())
-        } else {
-            Err(Failure::not_held(missing()))
+impl SessionVerb {
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        match self {
+            SessionVerb::Open(open) => open.run(context),
+            SessionVerb::List(list) => list.run(context),
+            SessionVerb::Info(which) => which.show(context, "SESSION.INFO", Row::new()),
+            SessionVerb::Close(which) => which.show(context, "SESSION.CLOSE", which.row()),
+            SessionVerb::KeepAlive(keep) => keep.run(context),
+            SessionVerb::Do(request) => request.run(context),
+            SessionVerb::Send(send) => send.run(context),
+            SessionVerb::Pending(pending) => pending.run(context),
+            SessionVerb::Ack(ack) => ack.run(context),
+            SessionVerb::Retry(retry) => retry.run(context),
         }
     }
+}
 
-    /// Requests the newest revision.
-    pub fn revision(&mut self) -> Result<u64> {
-        let reply = self.store()?.call(Call::new("REVISION").words())?;
-        reply.as_u64().ok_or_else(|| Failure::error(format!("REVISION answered {reply:?}")))
+/// Sessions do not belong to a branch.
+const NO_BRANCH: OnBranch = OnBranch { branch: None };
+
+impl Open {
+    fn call(&self) -> CommandBuilder {
+        let call = CommandBuilder::new("SESSION.OPEN").option("ID", self.id.as_ref());
+        let call = call.option("LEASE", self.lease);
+        let capabilities = self.capabilities.iter();
+        capabilities.fold(call, |call, (name, value)| call.word("CAP").word(name).word(value))
     }
 
-    /// The prompt of the repl: the store, its branch unless it is `main`, and `*` in a transaction or after
-    /// `MULTI`.
-    pub fn prompt(&self) -> String {
-        let place = match self.store.as_ref().filter(|store| !store.is_broken()) {
-            Some(store) => store.name(),
-            None => "not connected".to_owned(),
-        };
-        let branch = match self.branch() {
-            mainstay::MAIN => String::new(),
-            branch => format!(" [{}]", tame(branch)),
-        };
-        let open = if self.begun().is_some() { "*" } else { "" };
-        format!("{place}{branch}{open}> ")
+    fn run(self, context: &mut Context) -> Result<()> {
+        let reply = write(context, &NO_BRANCH, self.call())?;
+        context.show(reply_formats::of_command("SESSION.OPEN"), Row::new(), reply, String::new)
+    }
+}
+
+impl List {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let now = AsOf { rev: None, at: None };
+        let pages = Pages::new(now, self.after, self.limit).byte_limited();
+        pages.show(context, |context, pages, size| {
+            let call = CommandBuilder::new("SESSION.LIST").option("AFTER", pages.after.as_ref());
+            let call = call.option("LIMIT", Some(size)).word("INFO");
+            rows(read(context, &NO_BRANCH, call)?)
+        })
+    }
+}
+
+/// Parses a list of JSON objects into one row per session.
+fn rows(reply: Reply) -> Result<Vec<Row>> {
+    let Reply::Array(sessions) = reply else { return Err(unexpected(&reply)) };
+    let row = |reply| match ReplyFormat::Object.apply(reply, false) {
+        FormattedReply::One(row) => Ok(row),
+        other => Err(Failure::error(format!("SESSION.LIST answered {other:?}"))),
+    };
+    sessions.into_iter().map(row).collect()
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::error(format!("SESSION.LIST answered {reply:?}"))
+}
+
+impl SessionArgs {
+    fn call(&self, command: &str) -> CommandBuilder {
+        CommandBuilder::new(command).word(&self.id)
     }
 
-    /// Closes the store.
-    pub fn close(&mut self) -> Result<()> {
-        self.store.take().map_or(Ok(()), Store::close)
+    /// Starts a row about this session.
+    fn row(&self) -> Row {
+        vec![("session".into(), Field::text(&self.id))]
+    }
+
+    fn missing(&self) -> String {
+        format!("there is no session {}: `mainstay session list` shows them", self.id)
+    }
+
+    fn show(&self, context: &mut Context, command: &str, known: Row) -> Result<()> {
+        let reply = read(context, &NO_BRANCH, self.call(command))?;
+        context.show(reply_formats::of_command(command), known, reply, || self.missing())
+    }
+}
+
+impl KeepAlive {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.session.call("SESSION.KEEPALIVE").option("LOWEST", self.lowest);
+        read(context, &NO_BRANCH, call)?;
+        let alive = ("alive".into(), Field::Plain(true.into()));
+        context.printer.row(self.session.row().into_iter().chain([alive]).collect());
+        context.printer.finish();
+        Ok(())
+    }
+}
+
+impl Do {
+    fn call(&self) -> CommandBuilder {
+        let call = self.session.call("SESSION.DO").word(self.number.to_string());
+        let call = call.option("LOWEST", Some(self.lowest));
+        self.command.iter().fold(call, CommandBuilder::word)
+    }
+
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.call();
+        let format = reply_formats::of_words(&call.clone().words());
+        let reply = write(context, &self.on, call)?;
+        if !context.printer.reply(format, reply.clone(), false) {
+            context.printer.unformatted(reply);
+        }
+        Ok(())
+    }
+}
+
+impl Send {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let payload = value_or_stdin(self.payload, context)?;
+        let call = self.session.call("SESSION.SEND").word(payload);
+        let reply = read(context, &NO_BRANCH, call)?;
+        let format = reply_formats::of_command("SESSION.SEND");
+        let known = self.session.row();
+        context.show(format, known, reply, || self.session.missing())
+    }
+}
+
+impl Pending {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.session.call("SESSION.PENDING").option("AFTER", self.after);
+        let reply = read(context, &NO_BRANCH, call.option("LIMIT", self.limit))?;
+        context.show(reply_formats::of_command("SESSION.PENDING"), Row::new(), reply, String::new)
+    }
+}
+
+impl Ack {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.session.call("SESSION.ACK").word(self.upto.to_string());
+        let reply = read(context, &NO_BRANCH, call)?;
+        context.show(
+            reply_formats::of_command("SESSION.ACK"),
+            self.session.row(),
+            reply,
+            String::new,
+        )
+    }
+}
+
+impl Retry {
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = CommandBuilder::new("SESSION.RETRY").word(self.before.to_string());
+        let reply = read(context, &NO_BRANCH, call.option("LIMIT", Some(self.limit)))?;
+        context.show(reply_formats::of_command("SESSION.RETRY"), Row::new(), reply, String::new)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay::{At, Database};
-    use mainstay_server::resp::{self, Handle, Settings, Shared};
-    use std::net::{SocketAddr, TcpListener};
+    use crate::args::{Arguments, DataNoun, Noun};
+    use crate::command_builder::text_of;
+    use clap::Parser;
 
-    fn serve(db: &Database, address: &str) -> (Handle, SocketAddr) {
-        let listener = TcpListener::bind(address).unwrap();
-        let address = listener.local_addr().unwrap();
-        let shared = Shared::new(db.clone(), Settings::default());
-        (resp::serve(listener, &shared).unwrap(), address)
+    fn parsed(words: &[&str]) -> std::result::Result<SessionVerb, clap::Error> {
+        let all = ["mainstay", "session"].iter().chain(words);
+        match Arguments::try_parse_from(all)?.noun {
+            Some(Noun::Data(DataNoun::Session(verb))) => Ok(verb),
+            other => panic!("{other:?}"),
+        }
     }
 
-    fn session(address: SocketAddr) -> Session {
-        let place = Place {
-            data: None,
-            server: Some(address.to_string()),
-            user: None,
-            password_file: None,
-            timeout: 60_000,
-            tls: TlsArgs::default(),
+    #[test]
+    fn verbs_become_the_words_of_commands() {
+        let open = parsed(&["open", "s", "--lease", "5s", "--cap", "a=b=c", "--cap", "d="]);
+        let Ok(SessionVerb::Open(open)) = open else { panic!() };
+        assert_eq!(text_of(open.call()), "SESSION.OPEN ID s LEASE 5000 CAP a b=c CAP d ");
+        let Ok(SessionVerb::Open(open)) = parsed(&["open"]) else { panic!() };
+        assert_eq!(text_of(open.call()), "SESSION.OPEN");
+        let request = parsed(&["do", "s", "7", "--lowest", "5", "--", "SET", "-a", "--x"]);
+        let Ok(SessionVerb::Do(request)) = request else { panic!() };
+        assert_eq!(text_of(request.call()), "SESSION.DO s 7 LOWEST 5 SET -a --x");
+        let Ok(SessionVerb::Do(request)) = parsed(&["do", "s", "7", "--", "INCR", "n"]) else {
+            panic!()
         };
-        Session::new(place, None)
-    }
-
-    fn ask(session: &mut Session, line: &str) -> Result<Reply> {
-        let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-        session.store()?.call(words)
-    }
-
-    #[track_caller]
-    fn refused(session: &mut Session, line: &str) -> String {
-        ask(session, line).expect_err(line).to_string()
-    }
-
-    /// A session on the branch draft that has sent this line, and whose server has then stopped.
-    fn left(db: &Database, said: &str) -> (Session, String) {
-        let (handle, address) = serve(db, "127.0.0.1:0");
-        let mut session = session(address);
-        ask(&mut session, "BRANCH.USE draft").unwrap();
-        ask(&mut session, said).unwrap();
-        let address = leave(&mut session, handle, address);
-        (session, address)
-    }
-
-    /// Stops the server and lets the session notice the broken connection.
-    fn leave(session: &mut Session, handle: Handle, address: SocketAddr) -> String {
-        handle.stop();
-        assert!(refused(session, "CELL.SET a lost").contains("broke"));
-        address.to_string()
-    }
-
-    fn with_draft() -> Database {
-        let db = Database::memory().unwrap();
-        db.fork("draft", mainstay::MAIN, At::Latest).unwrap();
-        db
+        assert_eq!(text_of(request.call()), "SESSION.DO s 7 LOWEST 0 INCR n");
     }
 
     #[test]
-    fn a_session_stays_on_its_branch_however_often_connecting_again_fails() {
-        let db = with_draft();
-        let (mut session, address) = left(&db, "PING");
-        for _ in 0..2 {
-            assert!(refused(&mut session, "CELL.SET a lost").contains("nobody listens"));
-            assert_eq!(session.prompt(), "not connected [draft]> ");
-        }
-        let (handle, _) = serve(&db, &address);
-        ask(&mut session, "CELL.SET a 1").unwrap();
-        assert_eq!(session.prompt(), format!("{address} [draft]> "));
-        assert_eq!(db.cells().get("a").unwrap(), None);
-        assert_eq!(db.branch("draft").unwrap().cells().get("a").unwrap(), Some("1".into()));
-        handle.stop();
-    }
-
-    #[test]
-    fn a_lost_transaction_is_told_and_the_line_is_not_run_outside_of_it() {
-        for begin in ["TXN.BEGIN", "MULTI"] {
-            let db = with_draft();
-            let (mut session, address) = left(&db, begin);
-            assert!(refused(&mut session, "CELL.SET a 1").contains("nobody listens"));
-            let (handle, _) = serve(&db, &address);
-            let said = refused(&mut session, "CELL.SET a 1");
-            assert!(said.contains(&format!("begin again with {begin}")), "{said}");
-            assert_eq!(session.prompt(), format!("{address} [draft]> "));
-            assert_eq!(ask(&mut session, "CELL.GET a").unwrap(), Reply::Nil);
-            handle.stop();
-        }
-    }
-
-    #[test]
-    fn what_was_watched_is_watched_no_more_and_that_is_told() {
-        for then in ["PING", "MULTI"] {
-            let db = with_draft();
-            let (handle, address) = serve(&db, "127.0.0.1:0");
-            let mut session = session(address);
-            ask(&mut session, "WATCH a").unwrap();
-            ask(&mut session, then).unwrap();
-            let address = leave(&mut session, handle, address);
-            let (handle, _) = serve(&db, &address);
-            let said = refused(&mut session, "MULTI");
-            assert!(said.contains("begin again with WATCH"), "{said}");
-            ask(&mut session, "CELL.SET a 1").unwrap();
-            handle.stop();
-        }
-    }
-
-    #[test]
-    fn what_is_watched_no_more_is_not_missed() {
-        for lines in [
-            &["UNWATCH"][..],
-            &["MULTI", "EXEC"],
-            &["MULTI", "DISCARD"],
-            &["MULTI", "UNWATCH", "EXEC"],
-            &["RESET"],
+    fn what_is_missing_or_no_number_is_told() {
+        for words in [
+            &["do", "s", "1"][..],
+            &["do", "s", "one", "--", "INCR", "n"],
+            &["do", "s", "-1", "--", "INCR", "n"],
+            &["open", "--cap", "name"],
+            &["open", "--cap", "=value"],
+            &["open", "--lease", "soon"],
+            &["ack", "s"],
+            &["retry", "later"],
+            &["keep-alive"],
         ] {
-            let db = with_draft();
-            let (handle, address) = serve(&db, "127.0.0.1:0");
-            let mut session = session(address);
-            ask(&mut session, "WATCH a").unwrap();
-            lines.iter().for_each(|line| drop(ask(&mut session, line).unwrap()));
-            let address = leave(&mut session, handle, address);
-            let (handle, _) = serve(&db, &address);
-            ask(&mut session, "CELL.SET a 1").unwrap();
-            handle.stop();
+            assert!(parsed(words).is_err(), "{words:?}");
         }
-    }
-
-    #[test]
-    fn writes_are_as_durable_as_was_said_also_on_the_next_connection() {
-        let root = tempfile::tempdir().unwrap();
-        let db = Database::open(root.path()).unwrap();
-        db.fork("draft", mainstay::MAIN, At::Latest).unwrap();
-        let (mut session, address) = left(&db, "DURABILITY MEMORY");
-        let (handle, _) = serve(&db, &address);
-        ask(&mut session, "CELL.SET a 1").unwrap();
-        assert!(db.durable_revision() < db.revision(), "nothing was synced for it");
-        ask(&mut session, "DURABILITY SYNC").unwrap();
-        ask(&mut session, "CELL.SET a 2").unwrap();
-        assert_eq!(db.durable_revision(), db.revision());
-        let address = leave(&mut session, handle, address.parse().unwrap());
-        let (handle, _) = serve(&db, &address);
-        ask(&mut session, "CELL.SET a 3").unwrap();
-        assert_eq!(db.durable_revision(), db.revision(), "what was said last");
-        handle.stop();
-    }
-
-    #[test]
-    fn while_its_branch_is_gone_a_session_does_nothing_elsewhere() {
-        let db = with_draft();
-        let (mut session, address) = left(&db, "PING");
-        db.delete_branch("draft").unwrap();
-        let (handle, _) = serve(&db, &address);
-        for _ in 0..2 {
-            let said = refused(&mut session, "CELL.SET a 1");
-            assert!(said.contains("draft, is gone") && said.contains("branch use"), "{said}");
-        }
-        ask(&mut session, "BRANCH.LIST").unwrap();
-        assert_eq!(db.cells().get("a").unwrap(), None);
-        ask(&mut session, "branch.use main").unwrap();
-        ask(&mut session, "CELL.SET a 1").unwrap();
-        assert_eq!(db.cells().get("a").unwrap(), Some("1".into()));
-        handle.stop();
-    }
-
-    #[test]
-    fn a_session_that_cannot_come_back_to_its_branch_does_nothing_elsewhere() {
-        let db = with_draft();
-        let (handle, address) = serve(&db, "127.0.0.1:0");
-        let mut session = session(address);
-        ask(&mut session, "BRANCH.USE draft").unwrap();
-        session.store().unwrap().on(Some("main"), |_| Ok(db.delete_branch("draft")?)).unwrap_err();
-        assert!(refused(&mut session, "CELL.SET a 1").contains("is gone"));
-        assert_eq!(session.branch(), "draft");
-        handle.stop();
     }
 }

@@ -4,21 +4,21 @@ mod files;
 mod pages;
 mod write;
 
-use super::args::{Moment, OnBranch};
-use super::call::Call;
+use super::args::{AsOf, OnBranch};
 use super::cell::read;
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
-use super::output::Bare;
+use super::output::RawFields;
 use super::pages::Pages;
-use super::session::Session;
-use super::shape::Shown;
-use super::shapes;
+use super::reply_format::FormattedReply;
+use super::reply_formats;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
 use files::{Restore, Snapshot};
-use pages::{Items, Keys, with_shown_keys};
+use pages::{Items, Keys, with_key_texts};
 use write::{Advance, Append, Create, Delete, Put, Seal};
 
 /// The prefix of keys that are not text.
@@ -61,12 +61,12 @@ pub enum StateVerb {
     /// Replace a space by what a file says that `snapshot` wrote: all of it, or nothing
     Restore(Restore),
     /// Remove a space and everything in it; exit code 1 if there is none
-    Drop(Which),
+    Drop(SpaceArgs),
 }
 
 /// One space.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct SpaceArgs {
     /// The space
     space: String,
     #[command(flatten)]
@@ -77,9 +77,9 @@ pub struct Which {
 #[derive(Debug, Args)]
 pub struct Info {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Listing spaces.
@@ -97,26 +97,26 @@ pub struct Spaces {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Reading one key.
 #[derive(Debug, Args)]
 pub struct Get {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The key; bytes that are no text are `$bytes:` and base64
     #[arg(id = "state_key", value_name = "KEY")]
     key: String,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Writes that wait.
 #[derive(Debug, Args)]
 pub struct Waiting {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// Only versions below this one
     #[arg(long, value_name = "VERSION")]
     below: Option<String>,
@@ -124,29 +124,29 @@ pub struct Waiting {
     #[arg(long, default_value_t = 1000)]
     limit: u64,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 impl StateVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            StateVerb::Spaces(spaces) => spaces.run(session),
-            StateVerb::Create(create) => create.run(session),
-            StateVerb::Info(info) => info.known(session),
-            StateVerb::Put(put) => put.run(session),
-            StateVerb::Get(get) => get.run(session),
-            StateVerb::Delete(delete) => delete.run(session),
-            StateVerb::List(keys) => keys.list(session),
-            StateVerb::Scan(keys) => keys.scan(session),
-            StateVerb::Append(append) => append.run(session),
-            StateVerb::Items(items) => items.run(session),
-            StateVerb::Advance(advance) => advance.run(session),
-            StateVerb::Positions(info) => info.positions(session),
-            StateVerb::Waiting(waiting) => waiting.run(session),
-            StateVerb::Seal(seal) => seal.run(session),
-            StateVerb::Snapshot(snapshot) => snapshot.run(session),
-            StateVerb::Restore(restore) => restore.run(session),
-            StateVerb::Drop(space) => space.drop(session),
+            StateVerb::Spaces(spaces) => spaces.run(context),
+            StateVerb::Create(create) => create.run(context),
+            StateVerb::Info(info) => info.show(context),
+            StateVerb::Put(put) => put.run(context),
+            StateVerb::Get(get) => get.run(context),
+            StateVerb::Delete(delete) => delete.run(context),
+            StateVerb::List(keys) => keys.list(context),
+            StateVerb::Scan(keys) => keys.scan(context),
+            StateVerb::Append(append) => append.run(context),
+            StateVerb::Items(items) => items.run(context),
+            StateVerb::Advance(advance) => advance.run(context),
+            StateVerb::Positions(info) => info.positions(context),
+            StateVerb::Waiting(waiting) => waiting.run(context),
+            StateVerb::Seal(seal) => seal.run(context),
+            StateVerb::Snapshot(snapshot) => snapshot.run(context),
+            StateVerb::Restore(restore) => restore.run(context),
+            StateVerb::Drop(space) => space.drop(context),
         }
     }
 }
@@ -160,16 +160,16 @@ fn key(text: &str) -> Result<Vec<u8>> {
 }
 
 /// The text form of a key or an id, the inverse of [`key`].
-fn shown_key(key: &[u8]) -> String {
+fn key_text(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
         Ok(text) if !text.starts_with(BYTES) => text.to_owned(),
         _ => format!("{BYTES}{}", BASE64_STANDARD.encode(key)),
     }
 }
 
-impl Which {
-    fn call(&self, command: &str) -> Call {
-        Call::new(command).word(&self.space)
+impl SpaceArgs {
+    fn call(&self, command: &str) -> CommandBuilder {
+        CommandBuilder::new(command).word(&self.space)
     }
 
     /// Starts a row about this space.
@@ -181,39 +181,39 @@ impl Which {
         format!("there is no space {}: `mainstay state spaces` lists them", self.space)
     }
 
-    fn drop(&self, session: &mut Session) -> Result<()> {
-        let reply = read(session, &self.on, self.call("STATE.DROP"))?;
-        session.show(shapes::shape("STATE.DROP"), self.row(), reply, || self.missing())
+    fn drop(&self, context: &mut Context) -> Result<()> {
+        let reply = read(context, &self.on, self.call("STATE.DROP"))?;
+        context.show(reply_formats::of_command("STATE.DROP"), self.row(), reply, || self.missing())
     }
 }
 
 impl Info {
-    fn known(&self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(self.space.call("STATE.INFO"));
-        let reply = read(session, &self.space.on, call)?;
-        let shape = shapes::shape("STATE.INFO");
+    fn show(&self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(self.space.call("STATE.INFO"));
+        let reply = read(context, &self.space.on, call)?;
+        let format = reply_formats::of_command("STATE.INFO");
         let row = self.space.row();
-        session.show(shape, row, reply, || self.space.missing())
+        context.show(format, row, reply, || self.space.missing())
     }
 
-    fn positions(&self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(self.space.call("STATE.POSITIONS"));
-        let reply = read(session, &self.space.on, call)?;
-        session.show(shapes::shape("STATE.POSITIONS"), Row::new(), reply, String::new)
+    fn positions(&self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(self.space.call("STATE.POSITIONS"));
+        let reply = read(context, &self.space.on, call)?;
+        context.show(reply_formats::of_command("STATE.POSITIONS"), Row::new(), reply, String::new)
     }
 }
 
 impl Spaces {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let prefix = Some(self.prefix).filter(|prefix| !prefix.is_empty());
         let on = self.on;
-        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
-            let call = Call::new("STATE.SPACES").option("PREFIX", prefix.as_ref());
+        Pages::new(self.as_of, self.after, self.limit).show(context, |context, pages, size| {
+            let call = CommandBuilder::new("STATE.SPACES").option("PREFIX", prefix.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
-            match shapes::shape("STATE.SPACES")
-                .show(read(session, &on, pages.moment.on(call))?, false)
+            match reply_formats::of_command("STATE.SPACES")
+                .apply(read(context, &on, pages.as_of.add_to(call))?, false)
             {
-                Shown::Many(rows) => Ok(rows),
+                FormattedReply::Many(rows) => Ok(rows),
                 odd => Err(Failure::error(format!("STATE.SPACES answered {odd:?}"))),
             }
         })
@@ -221,14 +221,15 @@ impl Spaces {
 }
 
 impl Get {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(self.space.call("STATE.GET").word(key(&self.key)?));
-        let shown = shapes::shape("STATE.GET").show(read(session, &self.space.on, call)?, false);
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(self.space.call("STATE.GET").word(key(&self.key)?));
+        let shown = reply_formats::of_command("STATE.GET")
+            .apply(read(context, &self.space.on, call)?, false);
         let known = vec![("key".into(), Field::text(&self.key))];
-        if session.printer.shown(shown, known, Bare::Value) {
+        if context.printer.result(shown, known, RawFields::Value) {
             Ok(())
         } else {
-            Err(Failure::not_held(format!(
+            Err(Failure::negative(format!(
                 "the key {} of space {} has no state",
                 self.key, self.space.space
             )))
@@ -237,11 +238,11 @@ impl Get {
 }
 
 impl Waiting {
-    fn run(self, session: &mut Session) -> Result<()> {
+    fn run(self, context: &mut Context) -> Result<()> {
         let call = self.space.call("STATE.WAITING").option("BELOW", self.below.as_ref());
-        let call = self.moment.on(call.option("LIMIT", Some(self.limit)));
-        let reply = with_shown_keys(read(session, &self.space.on, call)?);
-        session.show(shapes::shape("STATE.WAITING"), Row::new(), reply, String::new)
+        let call = self.as_of.add_to(call.option("LIMIT", Some(self.limit)));
+        let reply = with_key_texts(read(context, &self.space.on, call)?);
+        context.show(reply_formats::of_command("STATE.WAITING"), Row::new(), reply, String::new)
     }
 }
 
@@ -249,7 +250,7 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::args::{Arguments, DataNoun, Noun};
-    use crate::call::said;
+    use crate::command_builder::text_of;
     use clap::Parser;
 
     fn parsed(words: &[&str]) -> std::result::Result<StateVerb, clap::Error> {
@@ -265,10 +266,10 @@ mod tests {
         let Ok(StateVerb::Put(put)) = parsed(&["put", "s", "k", "-1", "--version", "3.17"]) else {
             panic!("no put")
         };
-        assert_eq!(said(put.call(b"-1").unwrap()), "STATE.PUT s k -1 VERSION 3.17");
+        assert_eq!(text_of(put.call(b"-1").unwrap()), "STATE.PUT s k -1 VERSION 3.17");
         let words = ["create", "s", "--versions", "time", "--ordered", "--groups", "16"];
         let Ok(StateVerb::Create(create)) = parsed(&words) else { panic!("no create") };
-        assert_eq!(said(create.call()), "STATE.CREATE s VERSIONS time ORDERED GROUPS 16");
+        assert_eq!(text_of(create.call()), "STATE.CREATE s VERSIONS time ORDERED GROUPS 16");
         assert!(matches!(parsed(&["del", "s", "k", "--version", "1"]), Ok(StateVerb::Delete(_))));
         for wrong in [
             &["put", "s", "k", "v"][..],

@@ -1,12 +1,12 @@
 //! `mainstay tag`: revisions pinned by name.
 
-use super::args::{Moment, OnBranch};
-use super::call::Call;
+use super::args::{AsOf, OnBranch};
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::Result;
-use super::field::{Row, named};
-use super::session::Session;
-use super::shape::Shape;
-use super::shapes;
+use super::field::{Row, name_row};
+use super::reply_format::ReplyFormat;
+use super::reply_formats;
 use clap::{Args, Subcommand};
 
 /// What can be done with tags.
@@ -31,36 +31,36 @@ pub struct SetTag {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 impl TagVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         match self {
-            TagVerb::Set(set) => set.run(session),
-            TagVerb::Delete { name } => delete(session, &name),
-            TagVerb::List => list(session),
+            TagVerb::Set(set) => set.run(context),
+            TagVerb::Delete { name } => delete(context, &name),
+            TagVerb::List => list(context),
         }
     }
 }
 
 impl SetTag {
-    fn run(self, session: &mut Session) -> Result<()> {
-        let call = self.moment.on(Call::new("TAG.SET").word(&self.name));
+    fn run(self, context: &mut Context) -> Result<()> {
+        let call = self.as_of.add_to(CommandBuilder::new("TAG.SET").word(&self.name));
         let on = self.on.branch.as_deref();
-        let reply = session.store_to_write()?.on(on, |store| store.call(call.words()))?;
-        session.show(Shape::One("revision"), named(&self.name), reply, String::new)
+        let reply = context.store_to_write()?.on(on, |store| store.call(call.words()))?;
+        context.show(ReplyFormat::One("revision"), name_row(&self.name), reply, String::new)
     }
 }
 
-fn delete(session: &mut Session, name: &str) -> Result<()> {
-    let reply = session.store()?.call(Call::new("TAG.DEL").word(name).words())?;
-    session.show(Shape::Did("deleted"), named(name), reply, || {
+fn delete(context: &mut Context, name: &str) -> Result<()> {
+    let reply = context.store()?.call(CommandBuilder::new("TAG.DEL").word(name).words())?;
+    context.show(ReplyFormat::Flag("deleted"), name_row(name), reply, || {
         format!("there is no tag {name}: `mainstay tag list` lists them")
     })
 }
 
-fn list(session: &mut Session) -> Result<()> {
-    let reply = session.store()?.call(Call::new("TAG.LIST").words())?;
-    session.show(shapes::shape("TAG.LIST"), Row::new(), reply, String::new)
+fn list(context: &mut Context) -> Result<()> {
+    let reply = context.store()?.call(CommandBuilder::new("TAG.LIST").words())?;
+    context.show(reply_formats::of_command("TAG.LIST"), Row::new(), reply, String::new)
 }

@@ -5,7 +5,7 @@
 //!                                    then one row per step with its attempts
 //! ```
 
-use super::field::{Field, Row, tame};
+use super::field::{Field, Row, escape_control};
 use mainstay::{Instant, Value};
 
 /// The number of characters of an event's data that are shown.
@@ -13,7 +13,7 @@ const DATA_LETTERS: usize = 60;
 
 /// The parts of an event that a timeline shows.
 #[derive(Debug, PartialEq)]
-pub struct Moment {
+pub struct TimelineEvent {
     /// The event's sequence number in the run.
     pub seq: u64,
     /// The time at which it was stored, in microseconds.
@@ -24,39 +24,39 @@ pub struct Moment {
     data: String,
 }
 
-impl Moment {
+impl TimelineEvent {
     /// Extracts the parts from an event as JSON.
-    pub fn of(seq: u64, event: &Value) -> Moment {
-        let Value::Object(fields) = event else { return Moment::odd(seq, event) };
+    pub fn of(seq: u64, event: &Value) -> TimelineEvent {
+        let Value::Object(fields) = event else { return TimelineEvent::placeholder(seq, event) };
         let text = |name: &str| match fields.get(name) {
             Some(Value::Null) | None => None,
             Some(value) => {
-                Some(tame(&String::from_utf8_lossy(&value.as_text())).replace('\n', " "))
+                Some(escape_control(&String::from_utf8_lossy(&value.as_text())).replace('\n', " "))
             }
         };
         let stored = text("persistedAt").or_else(|| text("emittedAt"));
         let stored = stored.and_then(|at| Instant::parse(&at).ok()).map_or(0, |at| at.stamp_us());
-        Moment {
+        TimelineEvent {
             seq,
             stored_us: stored,
             event_type: text("eventType").unwrap_or_default(),
             step: text("stepId"),
             attempt: text("logicalAttemptId"),
-            data: text("eventData").map_or_else(String::new, |data| short(&data)),
+            data: text("eventData").map_or_else(String::new, |data| truncate(&data)),
         }
     }
 
     /// A placeholder for a value that is not an event.
-    fn odd(seq: u64, event: &Value) -> Moment {
-        let data = short(&tame(&event.to_json()));
-        Moment { seq, stored_us: 0, event_type: "?".into(), step: None, attempt: None, data }
+    fn placeholder(seq: u64, event: &Value) -> TimelineEvent {
+        let data = truncate(&escape_control(&event.to_json()));
+        TimelineEvent { seq, stored_us: 0, event_type: "?".into(), step: None, attempt: None, data }
     }
 
     /// A row of the table. `wrong` is the alert of an event that could not follow those before it.
     pub fn row(&self, start_us: u64, wrong: Option<&str>) -> Row {
         let maybe =
             |part: &Option<String>| part.as_ref().map_or(Value::Null, |part| part.as_str().into());
-        let mark = wrong.map_or_else(String::new, |why| format!("! {}", tame(why)));
+        let mark = wrong.map_or_else(String::new, |why| format!("! {}", escape_control(why)));
         vec![
             ("seq".into(), Field::number(self.seq)),
             ("since".into(), Field::text(since(start_us, self.stored_us))),
@@ -73,7 +73,7 @@ impl Moment {
         let step = self.step.as_deref().unwrap_or("-");
         let attempt = self.attempt.as_ref().map(|n| format!("#{n}")).unwrap_or_default();
         let since = since(start_us, self.stored_us);
-        let Moment { seq, event_type, data, .. } = self;
+        let TimelineEvent { seq, event_type, data, .. } = self;
         let line =
             format!("{seq:>6}  {since:>9}  {event_type:<14}  {step:<12} {attempt:<4} {data}");
         line.trim_end().to_owned()
@@ -81,7 +81,7 @@ impl Moment {
 }
 
 /// Truncates a text to the shown length.
-fn short(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(DATA_LETTERS) {
         Some((place, _)) => format!("{}…", &text[..place]),
         None => text.to_owned(),
@@ -140,7 +140,7 @@ pub fn part<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
 
 /// A text without its quotes.
 pub fn word(value: &Value) -> String {
-    tame(&String::from_utf8_lossy(&value.as_text()))
+    escape_control(&String::from_utf8_lossy(&value.as_text()))
 }
 
 #[cfg(test)]
@@ -152,18 +152,18 @@ mod tests {
 
     #[test]
     fn an_event_is_a_line_and_a_row() {
-        let moment = Moment::of(7, &Value::from_json(EVENT).unwrap());
-        let line = moment.line(1_000_000);
+        let event = TimelineEvent::of(7, &Value::from_json(EVENT).unwrap());
+        let line = event.line(1_000_000);
         assert!(
             line.starts_with("     7    +1.500s  StepFailed      pay          #2   {"),
             "{line}"
         );
         assert!(!line.contains('\x1b'), "{line}");
         let seen: Vec<String> =
-            moment.row(1_000_000, Some("why")).iter().map(|(_, field)| field.seen()).collect();
+            event.row(1_000_000, Some("why")).iter().map(|(_, field)| field.display()).collect();
         assert_eq!(seen[..5], ["7", "+1.500s", "StepFailed", "pay", "2"]);
         assert_eq!(seen[6], "! why");
-        let odd = Moment::of(1, &Value::Int(3));
+        let odd = TimelineEvent::of(1, &Value::Int(3));
         assert_eq!((odd.event_type.as_str(), odd.data.as_str()), ("?", "3"));
     }
 
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn long_data_is_cut_between_letters() {
         let long = "ä".repeat(DATA_LETTERS + 1);
-        assert_eq!(short(&long), format!("{}…", "ä".repeat(DATA_LETTERS)));
-        assert_eq!(short("kurz"), "kurz");
+        assert_eq!(truncate(&long), format!("{}…", "ä".repeat(DATA_LETTERS)));
+        assert_eq!(truncate("kurz"), "kurz");
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let snapshot = r#"{"steps":{"pay":{"status":"RUNNING","attempts":[{"status":"FAILED","startedSeq":2,"endedSeq":3},
             {"status":"RUNNING","startedSeq":5},{"status":"SKIPPED"}]}}}"#;
         let rows = steps(&Value::from_json(snapshot).unwrap());
-        let seen: Vec<_> = rows[0].iter().map(|(_, field)| field.seen()).collect();
+        let seen: Vec<_> = rows[0].iter().map(|(_, field)| field.display()).collect();
         assert_eq!(seen, ["pay", "RUNNING", "1 FAILED 2-3, 2 RUNNING 5-, 3 SKIPPED"]);
     }
 }

@@ -1,7 +1,8 @@
 //! The guided tour: example calls with their results, on a database that is kept.
 
+use super::console::print_error;
 use super::failure;
-use super::paper::{Paper, complain};
+use super::tour_output::TourOutput;
 use clap::Args;
 use mainstay::{
     At, CellCommand, Clock, Code, Database, Error, Filter, MergeStrategy, Name, Result, Revision,
@@ -12,8 +13,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// The numbers of writes that are timed one at a time, and submitted together.
-const ALONE: u64 = 100;
-const TOGETHER: u64 = 10_000;
+const SINGLE_WRITES: u64 = 100;
+const BATCHED_WRITES: u64 = 10_000;
 const READS: u64 = 200_000;
 
 /// The tour's arguments.
@@ -25,18 +26,18 @@ pub struct TourArgs {
 }
 
 impl TourArgs {
-    pub fn run(&self, paper: &mut Paper) -> ExitCode {
-        run(&self.directory, paper)
+    pub fn run(&self, out: &mut TourOutput) -> ExitCode {
+        run(&self.directory, out)
     }
 }
 
-fn run(directory: &Path, paper: &mut Paper) -> ExitCode {
-    match Tour::open(directory, paper).and_then(|mut tour| tour.walk(directory)) {
+fn run(directory: &Path, out: &mut TourOutput) -> ExitCode {
+    match Tour::open(directory, out).and_then(|mut tour| tour.walk(directory)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             if error.code() != Code::Locked {
-                complain(&format!("`mainstay doctor {}` says more", directory.display()));
+                print_error(&format!("`mainstay doctor {}` says more", directory.display()));
             }
             ExitCode::from(failure::ERROR)
         }
@@ -45,7 +46,7 @@ fn run(directory: &Path, paper: &mut Paper) -> ExitCode {
 
 struct Tour<'a> {
     db: Database,
-    paper: &'a mut Paper,
+    out: &'a mut TourOutput,
     clock: SystemClock,
     run: i64,
     /// The newest revision at the start of the tour.
@@ -53,31 +54,31 @@ struct Tour<'a> {
 }
 
 impl Tour<'_> {
-    fn open<'a>(directory: &Path, paper: &'a mut Paper) -> Result<Tour<'a>> {
+    fn open<'a>(directory: &Path, out: &'a mut TourOutput) -> Result<Tour<'a>> {
         let clock = SystemClock::new();
         let db = Database::open(directory)?;
         let start = db.revision();
         let opened_us = clock.monotonic_us();
         let (run, _) = db.cells().incr("tour/runs", 1)?;
         let run = run.as_i64().unwrap_or(1);
-        paper.heading(concat!("Mainstay ", env!("CARGO_PKG_VERSION"), " - a guided tour"));
+        out.heading(concat!("Mainstay ", env!("CARGO_PKG_VERSION"), " - a guided tour"));
         let path = directory.display();
-        paper.note(&match start {
+        out.note(&match start {
             0 => format!("A new store in {path}. It stays: run the tour again and it goes on."),
             _ => format!("Run {run} on the store in {path}, at revision {start}."),
         });
         let report = db.open_report();
         if let Some(why) = &report.rebuilt {
-            paper.note(&format!("The index was rebuilt from the log: {why}."));
+            out.note(&format!("The index was rebuilt from the log: {why}."));
         }
         if let Some(cut) = &report.cut {
-            paper.note(&format!("A write that was cut off was removed: {cut}."));
+            out.note(&format!("A write that was cut off was removed: {cut}."));
         }
         if start > 0 {
             let replayed = report.replayed;
-            paper.note(&format!("Opened in {} ({replayed} revisions replayed).", ms(opened_us)));
+            out.note(&format!("Opened in {} ({replayed} revisions replayed).", ms(opened_us)));
         }
-        Ok(Tour { db, paper, clock, run, start })
+        Ok(Tour { db, out, clock, run, start })
     }
 
     fn walk(&mut self, directory: &Path) -> Result<()> {
@@ -93,113 +94,114 @@ impl Tour<'_> {
 
     fn cells(&mut self) -> Result<()> {
         let cells = self.db.cells();
-        self.paper.heading("1  Cells: named values that count their writes");
+        self.out.heading("1  Cells: named values that count their writes");
         let counter = cells.set("greeting", "hello")?;
-        self.paper.call(r#"cells.set("greeting", "hello")?"#, format!("counter {counter}"));
+        self.out.call(r#"cells.set("greeting", "hello")?"#, format!("counter {counter}"));
         let second = cells.cas("greeting", Some(counter), "hello, world")?;
         let call = format!(r#"cells.cas("greeting", Some({counter}), "hello, world")?"#);
-        self.paper.call(&call, format!("{second:?}"));
+        self.out.call(&call, format!("{second:?}"));
         let third = cells.cas("greeting", Some(counter), "too late")?;
         let call = format!(r#"cells.cas("greeting", Some({counter}), "too late")?"#);
-        self.paper.call(&call, format!("{third:?}, it has changed"));
-        self.paper.call(r#"cells.get("greeting")?"#, show(cells.get("greeting")?));
+        self.out.call(&call, format!("{third:?}, it has changed"));
+        self.out.call(r#"cells.get("greeting")?"#, show(cells.get("greeting")?));
         let (visits, _) = cells.incr("visits", 1)?;
-        self.paper.call(r#"cells.incr("visits", 1)?"#, visits);
+        self.out.call(r#"cells.incr("visits", 1)?"#, visits);
         Ok(())
     }
 
     fn transaction(&mut self) -> Result<()> {
-        self.paper.heading("2  A transaction: all of it or nothing");
+        self.out.heading("2  A transaction: all of it or nothing");
         let name = Name::new;
         let start = Transaction::new()
             .step(CellCommand::set(name("account/alice")?, 100))
             .step(CellCommand::set(name("account/bob")?, 0));
         self.db.execute(start)?;
-        self.paper.code("let pay = |amount| db.transaction(|t| {");
-        self.paper.code(r#"    t.incr("account/bob", amount)?;"#);
-        self.paper.code(r#"    let (left, _) = t.incr("account/alice", -amount)?;"#);
-        self.paper.code("    if left.as_i64() < Some(0) { return Err(..); }");
-        self.paper.code("    Ok(left)");
-        self.paper.code("});");
-        self.paper.call("pay(30)?", format!("{} left", pay(&self.db, 30)?));
+        self.out.code("let pay = |amount| db.transaction(|t| {");
+        self.out.code(r#"    t.incr("account/bob", amount)?;"#);
+        self.out.code(r#"    let (left, _) = t.incr("account/alice", -amount)?;"#);
+        self.out.code("    if left.as_i64() < Some(0) { return Err(..); }");
+        self.out.code("    Ok(left)");
+        self.out.code("});");
+        self.out.call("pay(30)?", format!("{} left", pay(&self.db, 30)?));
         let refused = pay(&self.db, 500).err();
         let refused = refused.map_or_else(String::new, |e| format!("Err: {}", e.message()));
-        self.paper.call("pay(500)", refused);
+        self.out.call("pay(500)", refused);
         let bob = self.db.cells().get("account/bob")?;
-        self.paper.call(r#"cells.get("account/bob")?"#, show(bob));
+        self.out.call(r#"cells.get("account/bob")?"#, show(bob));
         Ok(())
     }
 
     fn history(&mut self) -> Result<()> {
         let cells = self.db.cells();
-        self.paper.heading("3  History: every version stays readable for a week");
-        self.paper.code(r#"cells.history("account/alice", 3, None)?"#);
+        self.out.heading("3  History: every version stays readable for a week");
+        self.out.code(r#"cells.history("account/alice", 3, None)?"#);
         let history = cells.history("account/alice", 3, None)?;
         for version in &history {
             let counter = version.counter;
             let revision = version.revision;
             let value = show(version.value.clone());
-            self.paper.result(&format!("#{counter}: {value} at revision {revision}"));
+            self.out.result(&format!("#{counter}: {value} at revision {revision}"));
         }
         let Some(before) = history.get(1) else { return Ok(()) };
         let at = At::Revision(before.revision);
         let call = format!(r#"cells.at(At::Revision({}))?.get("account/alice")?"#, before.revision);
-        self.paper.call(&call, show(cells.at(at)?.get("account/alice")?));
+        self.out.call(&call, show(cells.at(at)?.get("account/alice")?));
         Ok(())
     }
 
     fn branches(&mut self) -> Result<()> {
         let name = format!("draft-{}", self.run);
-        self.paper.heading("4  Branches: fork without copying, compare, merge");
+        self.out.heading("4  Branches: fork without copying, compare, merge");
         let start = self.clock.monotonic_us();
         let revision = self.db.fork(&name, "main", At::Latest)?;
         let took = ms(self.clock.monotonic_us() - start);
         let call = format!(r#"db.fork("{name}", "main", At::Latest)?"#);
-        self.paper.call(&call, format!("at revision {revision}, in {took}"));
+        self.out.call(&call, format!("at revision {revision}, in {took}"));
         self.db.branch(&name)?.cells().set("account/bob", 1000)?;
         let call = format!(r#"db.branch("{name}")?.cells().set("account/bob", 1000)?;"#);
-        self.paper.code(&call);
+        self.out.code(&call);
         let bob = self.db.cells().get("account/bob")?;
-        self.paper.call(r#"db.cells().get("account/bob")?"#, format!("{} on main", show(bob)));
-        self.paper.code(&format!(r#"db.diff("main", "{name}")?"#));
+        self.out.call(r#"db.cells().get("account/bob")?"#, format!("{} on main", show(bob)));
+        self.out.code(&format!(r#"db.diff("main", "{name}")?"#));
         for found in self.db.diff("main", &name)? {
             let a = show(found.a);
             let b = show(found.b);
-            self.paper.result(&format!("{}: {a} on main, {b} on {name}", found.key));
+            self.out.result(&format!("{}: {a} on main, {b} on {name}", found.key));
         }
         let merged = self.db.merge(&name, "main", MergeStrategy::Strict)?;
         let call = format!(r#"db.merge("{name}", "main", MergeStrategy::Strict)?"#);
-        self.paper.call(&call, format!("revision {merged}"));
+        self.out.call(&call, format!("revision {merged}"));
         let bob = self.db.cells().get("account/bob")?;
-        self.paper.call(r#"db.cells().get("account/bob")?"#, format!("{} on main", show(bob)));
+        self.out.call(r#"db.cells().get("account/bob")?"#, format!("{} on main", show(bob)));
         self.db.delete_branch(&name).map(|_| ())
     }
 
     fn feed(&mut self) -> Result<()> {
-        self.paper.heading("5  The feed: every committed change once, in order");
+        self.out.heading("5  The feed: every committed change once, in order");
         let filter = Filter { prefix: Some("account/".to_owned()), ..Filter::default() };
         let mut feed = self.db.watch(filter, self.start)?;
         let shown = r#"Filter { prefix: Some("account/".into()), ..Filter::default() }"#;
-        self.paper.code(&format!("let accounts = {shown};"));
-        self.paper.code(&format!("let mut feed = db.watch(accounts, {})?;", self.start));
-        self.paper.code("while let Some(event) = feed.next(timeout)? { .. }");
+        self.out.code(&format!("let accounts = {shown};"));
+        self.out.code(&format!("let mut feed = db.watch(accounts, {})?;", self.start));
+        self.out.code("while let Some(event) = feed.next(timeout)? { .. }");
         while let Some(event) = feed.next(Duration::ZERO)? {
             let revision = event.revision;
             let branch = event.branch;
             let key = event.key;
             let value = show(event.value);
-            self.paper.result(&format!("revision {revision:<6} {branch:10} {key:14} {value}"));
+            self.out.result(&format!("revision {revision:<6} {branch:10} {key:14} {value}"));
         }
         Ok(())
     }
 
     fn timing(&mut self) -> Result<()> {
-        self.paper.heading("6  Durability: an answer means that it is on the disk");
+        self.out.heading("6  Durability: an answer means that it is on the disk");
         let cells = self.db.cells();
         let alone =
-            self.time(|| (0..ALONE).try_for_each(|_| cells.incr("timed", 1).map(|_| ())))?;
-        let each = ms(alone / ALONE);
-        self.paper.call(&format!("{ALONE} writes, one after the other"), format!("{each} each"));
+            self.time(|| (0..SINGLE_WRITES).try_for_each(|_| cells.incr("timed", 1).map(|_| ())))?;
+        let each = ms(alone / SINGLE_WRITES);
+        self.out
+            .call(&format!("{SINGLE_WRITES} writes, one after the other"), format!("{each} each"));
         let together = self.time(|| {
             let name = Name::new("timed")?;
             let by = mainstay::Number::Int(1);
@@ -207,15 +209,15 @@ impl Tour<'_> {
                 let incr = CellCommand::Incr { name: name.clone(), by };
                 self.db.submit(Transaction::new().step(incr))
             };
-            let tickets: Vec<_> = (0..TOGETHER).map(write).collect();
+            let tickets: Vec<_> = (0..BATCHED_WRITES).map(write).collect();
             tickets.into_iter().try_for_each(|ticket| ticket.wait().map(|_| ()))
         })?;
-        let call = format!("{TOGETHER} writes, submitted together");
-        self.paper.call(&call, format!("{} in all", ms(together)));
+        let call = format!("{BATCHED_WRITES} writes, submitted together");
+        self.out.call(&call, format!("{} in all", ms(together)));
         let reads = self.time(|| (0..READS).try_for_each(|_| cells.get("timed").map(|_| ())))?;
         let ns = reads * 1000 / READS;
-        self.paper.call(&format!("{READS} reads"), format!("{ns} ns each"));
-        self.paper.note("Each write was synced before its answer; those together share syncs.");
+        self.out.call(&format!("{READS} reads"), format!("{ns} ns each"));
+        self.out.note("Each write was synced before its answer; those together share syncs.");
         Ok(())
     }
 
@@ -227,7 +229,7 @@ impl Tour<'_> {
 
     fn next(&mut self, directory: &Path) {
         let path = directory.display();
-        self.paper.heading("What to try next");
+        self.out.heading("What to try next");
         let tries = [
             (format!("mainstay tour {path}"), "again: the counters go on"),
             (format!("mainstay --data {path} repl"), "type commands yourself"),
@@ -236,7 +238,7 @@ impl Tour<'_> {
             ("mainstay help".to_owned(), "what the program can do"),
             ("cargo doc --open -p mainstay".to_owned(), "what the library can do"),
         ];
-        tries.iter().for_each(|(call, why)| self.paper.call(call, why));
+        tries.iter().for_each(|(call, why)| self.out.call(call, why));
     }
 }
 

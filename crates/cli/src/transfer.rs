@@ -1,13 +1,13 @@
 //! `mainstay export` and `mainstay import`: copies a branch to a file and back.
 
 use super::args::OnBranch;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::Field;
+use super::http_client::{HttpArgs, HttpClient, encode_path};
 use super::interrupt;
-use super::output::Bare;
+use super::output::RawFields;
 use super::progress::Bar;
-use super::session::Session;
-use super::web::{Web, WebArgs, escaped};
 use clap::Args;
 use mainstay::{ExportReport, ImportReport, verify_export};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct Export {
     #[command(flatten)]
     on: OnBranch,
     #[command(flatten)]
-    web: WebArgs,
+    http: HttpArgs,
 }
 
 /// Making a branch out of a file.
@@ -31,20 +31,22 @@ pub struct Import {
     /// The branch to make; it must not exist yet
     branch: String,
     #[command(flatten)]
-    web: WebArgs,
+    http: HttpArgs,
 }
 
 impl Export {
     /// Writes the file and prints its contents.
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let branch = self.on.branch.unwrap_or_else(|| session.branch().to_owned());
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let branch = self.on.branch.unwrap_or_else(|| context.branch().to_owned());
         let file = &self.file;
-        let report = interrupt::making(file, || match Web::wanted(session, &self.web)? {
-            Some(web) => received(&web, &branch, file),
-            None => {
-                let db = session.store()?.database()?;
-                let bar = Bar::new("exporting");
-                Ok(db.export(&branch, file, &mut |progress| bar.show(progress))?)
+        let report = interrupt::with_part_file(file, || {
+            match HttpClient::for_server(context, &self.http)? {
+                Some(http) => download(&http, &branch, file),
+                None => {
+                    let db = context.store()?.database()?;
+                    let bar = Bar::new("exporting");
+                    Ok(db.export(&branch, file, &mut |progress| bar.show(progress))?)
+                }
             }
         })?;
         let row = vec![
@@ -57,16 +59,16 @@ impl Export {
             ("tags".into(), Field::number(report.tags)),
             ("bytes".into(), Field::number(report.bytes)),
         ];
-        session.printer.one(row, Bare::All);
+        context.printer.one(row, RawFields::All);
         Ok(())
     }
 }
 
 /// Requests the export from a server and downloads it.
-fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
+fn download(http: &HttpClient, branch: &str, file: &Path) -> Result<ExportReport> {
     let bar = Bar::waiting("the server makes the file");
-    let path = format!("/v1/export/{}", escaped(branch));
-    web.download("GET", &path, file, &bar, |part, response| {
+    let path = format!("/v1/export/{}", encode_path(branch));
+    http.download("GET", &path, file, &bar, |part, response| {
         let [cells, records, runs] = ["mainstay-cells", "mainstay-records", "mainstay-runs"]
             .map(|what| response.headers().get(what).and_then(|n| n.to_str().ok()?.parse().ok()));
         let found = verify_export(part, &mut |progress| bar.show(progress)).map_err(|error| {
@@ -87,11 +89,11 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
 
 impl Import {
     /// Creates the branch and prints its contents.
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let report = match Web::wanted(session, &self.web)? {
-            Some(web) => sent(&web, &self.file, &self.branch)?,
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let report = match HttpClient::for_server(context, &self.http)? {
+            Some(http) => upload(&http, &self.file, &self.branch)?,
             None => {
-                let db = session.store_to_write()?.database()?;
+                let db = context.store_to_write()?.database()?;
                 let bar = Bar::new("importing");
                 db.import(&self.file, &self.branch, &mut |progress| bar.show(progress))?
             }
@@ -103,17 +105,17 @@ impl Import {
             ("versions".into(), Field::number(report.versions)),
             ("tags".into(), Field::number(report.tags)),
         ];
-        session.printer.one(row, Bare::All);
+        context.printer.one(row, RawFields::All);
         Ok(())
     }
 }
 
 /// Verifies the file locally, so that damage is reported precisely, then uploads it to a server for the
 /// import.
-fn sent(web: &Web, file: &Path, branch: &str) -> Result<ImportReport> {
+fn upload(http: &HttpClient, file: &Path, branch: &str) -> Result<ImportReport> {
     let bar = Bar::of_bytes("checking");
     verify_export(file, &mut |progress| bar.show(progress))?;
-    let answer = web.upload("POST", &format!("/v1/import/{}", escaped(branch)), file, &bar)?;
+    let answer = http.upload("POST", &format!("/v1/import/{}", encode_path(branch)), file, &bar)?;
     let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64);
     let source = answer.get("source").and_then(serde_json::Value::as_str);
     Ok(ImportReport {

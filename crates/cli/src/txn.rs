@@ -7,12 +7,12 @@
 //! ```
 
 use super::args::OnBranch;
-use super::call::Call;
+use super::command_builder::CommandBuilder;
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::Field;
-use super::output::Bare;
-use super::session::Session;
-use super::shape;
+use super::output::RawFields;
+use super::reply_format;
 use super::store::Store;
 use clap::Args;
 use mainstay_server::resp::line::{Unsplit, quote, split};
@@ -20,7 +20,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Commands that would end or leave the transaction.
-const NOT_INSIDE: [&str; 10] = [
+const FORBIDDEN: [&str; 10] = [
     "TXN.BEGIN",
     "TXN.COMMIT",
     "TXN.ROLLBACK",
@@ -49,34 +49,35 @@ struct Line {
 }
 
 /// A command and its answer.
-type Answered = (String, mainstay::Value);
+type CommandAnswer = (String, mainstay::Value);
 
 impl Txn {
     /// Reads all commands, executes them, and prints the answers and the revision.
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let file = self.file.as_deref().filter(|file| *file != Path::new("-"));
-        if session.interactive && file.is_none() {
+        if context.interactive && file.is_none() {
             let how = "here a transaction is TXN.BEGIN, commands, TXN.COMMIT; or name a file";
             return Err(Failure::error(how));
         }
         // Reads all input first, because an open transaction must not wait for a user who types.
-        let lines = lines(&text(file)?)?;
-        let store = session.store_to_write()?;
-        let (answers, revision) = store.on(self.on.branch.as_deref(), |store| all(store, lines))?;
+        let lines = parse_lines(&read_text(file)?)?;
+        let store = context.store_to_write()?;
+        let (answers, revision) =
+            store.on(self.on.branch.as_deref(), |store| run_all(store, lines))?;
         for (command, answer) in answers {
             let command = ("command".into(), Field::text(command));
-            session.printer.row(vec![command, ("answer".into(), Field::Plain(answer))]);
+            context.printer.row(vec![command, ("answer".into(), Field::Plain(answer))]);
         }
-        session.printer.flush();
-        session.printer.end_lines();
-        session
+        context.printer.flush();
+        context.printer.end_lines();
+        context
             .printer
-            .one(vec![("revision".into(), Field::number(revision))], Bare::Field("revision"));
+            .one(vec![("revision".into(), Field::number(revision))], RawFields::Field("revision"));
         Ok(())
     }
 }
 
-fn text(file: Option<&Path>) -> Result<String> {
+fn read_text(file: Option<&Path>) -> Result<String> {
     let mut text = String::new();
     let read = match file {
         Some(path) => std::fs::read_to_string(path).map(|read| text = read),
@@ -88,7 +89,7 @@ fn text(file: Option<&Path>) -> Result<String> {
 }
 
 /// Parses the commands. An open quote at the end of a line continues on the next.
-fn lines(text: &str) -> Result<Vec<Line>> {
+fn parse_lines(text: &str) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     let mut open = String::new();
     let mut began = 1;
@@ -102,7 +103,7 @@ fn lines(text: &str) -> Result<Vec<Line>> {
         open.push_str(line);
         match split(&open) {
             Ok(words) => {
-                lines.push(inside(Line { number: began, words })?);
+                lines.push(check_allowed(Line { number: began, words })?);
                 open.clear();
             }
             Err(Unsplit::Open) => open.push('\n'),
@@ -116,10 +117,10 @@ fn lines(text: &str) -> Result<Vec<Line>> {
     }
 }
 
-fn inside(line: Line) -> Result<Line> {
+fn check_allowed(line: Line) -> Result<Line> {
     let command = line.words.first().map(|word| String::from_utf8_lossy(word).to_uppercase());
     let command = command.unwrap_or_default();
-    if NOT_INSIDE.contains(&command.as_str()) {
+    if FORBIDDEN.contains(&command.as_str()) {
         Err(Failure::error(format!(
             "line {}: {command} has no place here: the lines are one transaction already; nothing \
              was done",
@@ -130,14 +131,14 @@ fn inside(line: Line) -> Result<Line> {
     }
 }
 
-fn all(store: &mut Store, lines: Vec<Line>) -> Result<(Vec<Answered>, u64)> {
-    store.call(Call::new("TXN.BEGIN").words())?;
-    let answers = lines.into_iter().map(|line| one(store, line)).collect::<Result<_>>();
+fn run_all(store: &mut Store, lines: Vec<Line>) -> Result<(Vec<CommandAnswer>, u64)> {
+    store.call(CommandBuilder::new("TXN.BEGIN").words())?;
+    let answers = lines.into_iter().map(|line| run_one(store, line)).collect::<Result<_>>();
     let answers = answers.inspect_err(|_| {
         // If the connection broke, the server rolls back by itself.
-        let _ = store.call(Call::new("TXN.ROLLBACK").words());
+        let _ = store.call(CommandBuilder::new("TXN.ROLLBACK").words());
     })?;
-    let committed = store.call(Call::new("TXN.COMMIT").words())?;
+    let committed = store.call(CommandBuilder::new("TXN.COMMIT").words())?;
     Ok((
         answers,
         committed
@@ -146,13 +147,13 @@ fn all(store: &mut Store, lines: Vec<Line>) -> Result<(Vec<Answered>, u64)> {
     ))
 }
 
-fn one(store: &mut Store, line: Line) -> Result<Answered> {
+fn run_one(store: &mut Store, line: Line) -> Result<CommandAnswer> {
     let shown = line.words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
     let reply = store.call(line.words).map_err(|failure| {
         let what = format!("line {}: {failure}: nothing was written", line.number);
         Failure::error(what)
     })?;
-    Ok((shown, shape::value(reply)))
+    Ok((shown, reply_format::to_value(reply)))
 }
 
 #[cfg(test)]
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn comments_and_empty_lines_are_no_commands_and_quotes_go_over_lines() {
         let text = "# first\n\nCELL.SET a \"x\ny\"\n  # second\nCELL.GET a\n";
-        let lines = lines(text).unwrap();
+        let lines = parse_lines(text).unwrap();
         let numbers: Vec<usize> = lines.iter().map(|line| line.number).collect();
         assert_eq!(numbers, [3, 6]);
         assert_eq!(lines[0].words[2], b"x\ny");
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn what_would_end_the_transaction_is_refused_by_its_line() {
         for text in ["CELL.GET a\ntxn.commit", "\nMULTI", "CELL.SET a 'x", "CELL.SET 'a'b"] {
-            let failure = lines(text).err().unwrap().to_string();
+            let failure = parse_lines(text).err().unwrap().to_string();
             assert!(failure.starts_with("line "), "{failure}");
         }
     }

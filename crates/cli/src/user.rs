@@ -1,8 +1,8 @@
 //! `mainstay user`: password hashes for the users in the configuration.
 
+use super::context::Context;
 use super::failure::Result;
 use super::password;
-use super::session::Session;
 use clap::Subcommand;
 use mainstay_server::security::hash;
 
@@ -15,9 +15,9 @@ pub enum UserVerb {
 }
 
 impl UserVerb {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let UserVerb::Hash = self;
-        session.printer.text(&hash(&password::new()?)?);
+        context.printer.text(&hash(&password::read_new()?)?);
         Ok(())
     }
 }

@@ -1,4 +1,7 @@
-//! The server of the Mainstay state engine: its RESP and HTTP front ends. The program `mainstay` runs it.
+//! The server of the Mainstay state engine: its RESP and HTTP front ends.
+//!
+//! The program `mainstay` is another crate. It uses `config` and `serve` for the server, `embedded`,
+//! `resp::table` and `resp::line` for commands, `security` for passwords, and `histogram`.
 
 pub mod archive;
 pub mod config;

@@ -11,7 +11,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// The interval between updates of the progress bar.
-const LOOK: Duration = Duration::from_millis(100);
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The commands to send, and their parameters.
 pub struct Load {
@@ -32,7 +32,7 @@ pub enum End {
 }
 
 /// The result of a load.
-pub struct Measured {
+pub struct Measurement {
     pub requests: u64,
     pub elapsed_us: u64,
     /// In microseconds.
@@ -40,14 +40,14 @@ pub struct Measured {
 }
 
 /// The state shared by all threads of a load.
-struct Run<'a> {
+struct LoadRun<'a> {
     load: &'a Load,
     clock: SystemClock,
     latencies: Histogram,
     /// The number of commands that threads have taken for sending.
-    begun: AtomicU64,
+    issued: AtomicU64,
     answered: AtomicU64,
-    at_work: AtomicUsize,
+    active: AtomicUsize,
     /// The time of the last answer, in microseconds.
     ended_us: AtomicU64,
     /// The thread that draws the progress bar, unparked by the last worker.
@@ -58,14 +58,14 @@ struct Run<'a> {
 
 impl Load {
     /// Runs the load on all stores in parallel, one thread each.
-    pub fn measure(&self, stores: &mut [Store], bar: &Bar) -> Result<Measured> {
-        let run = Run {
+    pub fn measure(&self, stores: &mut [Store], bar: &Bar) -> Result<Measurement> {
+        let run = LoadRun {
             load: self,
             clock: SystemClock::new(),
             latencies: Histogram::new(),
-            begun: AtomicU64::new(0),
+            issued: AtomicU64::new(0),
             answered: AtomicU64::new(0),
-            at_work: AtomicUsize::new(stores.len()),
+            active: AtomicUsize::new(stores.len()),
             ended_us: AtomicU64::new(0),
             drawer: std::thread::current(),
             failed: AtomicBool::new(false),
@@ -83,7 +83,7 @@ impl Load {
         ended?;
         let requests = run.answered.into_inner();
         let elapsed_us = run.ended_us.into_inner();
-        Ok(Measured { requests, elapsed_us, latencies: run.latencies })
+        Ok(Measurement { requests, elapsed_us, latencies: run.latencies })
     }
 
     /// The name of a cell.
@@ -104,19 +104,19 @@ impl Load {
     }
 }
 
-impl Run<'_> {
+impl LoadRun<'_> {
     fn work(&self, seed: u64, store: &mut Store) -> Result<()> {
-        let asked = self.ask(seed, store);
+        let sent = self.send_all(seed, store);
         self.ended_us.fetch_max(self.clock.monotonic_us(), Ordering::Relaxed);
-        self.failed.fetch_or(asked.is_err(), Ordering::Relaxed);
-        if self.at_work.fetch_sub(1, Ordering::Relaxed) == 1 {
+        self.failed.fetch_or(sent.is_err(), Ordering::Relaxed);
+        if self.active.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.drawer.unpark();
         }
-        asked
+        sent
     }
 
-    fn ask(&self, seed: u64, store: &mut Store) -> Result<()> {
-        let mut numbers = Numbers(seed);
+    fn send_all(&self, seed: u64, store: &mut Store) -> Result<()> {
+        let mut numbers = Xorshift(seed);
         while let Some(count) = self.next_batch() {
             let calls: Vec<_> = (0..count)
                 .map(|_| numbers.next() % self.load.keys)
@@ -138,8 +138,8 @@ impl Run<'_> {
             End::Seconds(seconds) if self.clock.monotonic_us() < seconds * 1_000_000 => pipeline,
             End::Seconds(_) => 0,
             End::Requests(all) => {
-                let begun = self.begun.fetch_add(pipeline, Ordering::Relaxed);
-                all.saturating_sub(begun).min(pipeline)
+                let issued = self.issued.fetch_add(pipeline, Ordering::Relaxed);
+                all.saturating_sub(issued).min(pipeline)
             }
         };
         (count > 0 && !self.failed.load(Ordering::Relaxed)).then_some(count)
@@ -147,21 +147,21 @@ impl Run<'_> {
 
     /// Updates the progress bar until all threads have ended.
     fn draw(&self, bar: &Bar) {
-        while self.at_work.load(Ordering::Relaxed) > 0 {
+        while self.active.load(Ordering::Relaxed) > 0 {
             let (done, total) = match self.load.end {
                 End::Seconds(seconds) => (self.clock.monotonic_us() / 1_000_000, seconds),
                 End::Requests(all) => (self.answered.load(Ordering::Relaxed), all),
             };
             bar.show(Progress { phase: self.load.kind.name(), done, total: Some(total) });
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(DRAW_INTERVAL);
         }
     }
 }
 
 /// A pseudo-random generator (xorshift) with a fixed sequence per seed.
-struct Numbers(u64);
+struct Xorshift(u64);
 
-impl Numbers {
+impl Xorshift {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -11,13 +11,13 @@
 
 mod load;
 
+use super::context::Context;
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::progress::Bar;
-use super::session::Session;
 use super::store::Store;
 use clap::{Args, ValueEnum};
-use load::{End, Load, Measured};
+use load::{End, Load, Measurement};
 use mainstay::Progress;
 
 /// Limits of a batch that fills the store: the number of cells, and the approximate size.
@@ -50,7 +50,7 @@ pub struct Bench {
     requests: Option<u64>,
     /// What has to happen before a write is answered [default: what the store has]
     #[arg(long, value_enum)]
-    durability: Option<Promised>,
+    durability: Option<DurabilityArg>,
 }
 
 /// A kind of command.
@@ -75,7 +75,7 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Promised {
+enum DurabilityArg {
     /// It is on stable storage.
     Sync,
     /// It will be within a moment.
@@ -84,43 +84,43 @@ enum Promised {
     Memory,
 }
 
-impl Promised {
+impl DurabilityArg {
     fn name(self) -> &'static str {
         match self {
-            Promised::Sync => "sync",
-            Promised::Interval => "interval",
-            Promised::Memory => "memory",
+            DurabilityArg::Sync => "sync",
+            DurabilityArg::Interval => "interval",
+            DurabilityArg::Memory => "memory",
         }
     }
 }
 
 impl Bench {
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        if self.pipeline > 1 && session.is_directory() {
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        if self.pipeline > 1 && context.is_directory() {
             return Err(Failure::error(
                 "a directory answers one command after the other: --pipeline is for a server",
             ));
         }
-        let mut stores = session.stores(usize::try_from(self.connections).unwrap_or(usize::MAX))?;
-        self.promise(&mut stores)?;
+        let mut stores = context.stores(usize::try_from(self.connections).unwrap_or(usize::MAX))?;
+        self.set_durability(&mut stores)?;
         let bar = Bar::new("bench");
         for &kind in &self.commands {
             if kind == Kind::Get {
                 self.fill(&mut stores, &bar)?;
             }
             let measured = self.load(kind).measure(&mut stores, &bar)?;
-            session.printer.row(self.row(kind, &measured));
+            context.printer.row(self.row(kind, &measured));
         }
         drop(bar);
-        session.printer.finish();
-        session.printer.note("The cells bench:… stay where they are.");
+        context.printer.finish();
+        context.printer.note("The cells bench:… stay where they are.");
         Ok(())
     }
 
     /// Sets the durability of the writes on each connection.
-    fn promise(&self, stores: &mut [Store]) -> Result<()> {
-        let Some(promised) = self.durability else { return Ok(()) };
-        let call = || vec![b"DURABILITY".to_vec(), promised.name().into()];
+    fn set_durability(&self, stores: &mut [Store]) -> Result<()> {
+        let Some(durability) = self.durability else { return Ok(()) };
+        let call = || vec![b"DURABILITY".to_vec(), durability.name().into()];
         stores.iter_mut().try_for_each(|store| store.call(call()).map(|_| ()))
     }
 
@@ -149,12 +149,12 @@ impl Bench {
         Ok(())
     }
 
-    fn row(&self, kind: Kind, measured: &Measured) -> Row {
-        let Measured { requests, elapsed_us, latencies } = measured;
+    fn row(&self, kind: Kind, measured: &Measurement) -> Row {
+        let Measurement { requests, elapsed_us, latencies } = measured;
         let [p50, p99, p999] = latencies.percentiles().unwrap_or_default();
         let rate = requests.saturating_mul(1_000_000) / (*elapsed_us).max(1);
         let number = |name: &'static str, n: u64| (name.into(), Field::number(n));
-        let durability = self.durability.map_or("default", Promised::name);
+        let durability = self.durability.map_or("default", DurabilityArg::name);
         vec![
             ("command".into(), Field::text(kind.name())),
             number("connections", self.connections),

@@ -12,7 +12,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 /// The completer and validator of the line editor.
-pub struct Words;
+pub struct LineHelper;
 
 /// True if a line with this first word is a noun with a verb.
 pub fn is_noun(word: &str) -> bool {
@@ -50,16 +50,16 @@ fn verbs(noun: &str) -> Vec<String> {
     let line = NounLine::command();
     let Some(noun) = line.find_subcommand(noun) else { return Vec::new() };
     let verbs = noun.get_subcommands().map(|verb| verb.get_name().to_owned());
-    verbs.chain(long(noun)).collect()
+    verbs.chain(long_flags(noun)).collect()
 }
 
 fn flags(noun: &str, verb: &str) -> Vec<String> {
     let line = NounLine::command();
     let Some(noun) = line.find_subcommand(noun) else { return Vec::new() };
-    long(noun.find_subcommand(verb).unwrap_or(noun))
+    long_flags(noun.find_subcommand(verb).unwrap_or(noun))
 }
 
-fn long(command: &clap::Command) -> Vec<String> {
+fn long_flags(command: &clap::Command) -> Vec<String> {
     command
         .get_arguments()
         .filter_map(|option| option.get_long())
@@ -67,7 +67,7 @@ fn long(command: &clap::Command) -> Vec<String> {
         .collect()
 }
 
-impl Completer for Words {
+impl Completer for LineHelper {
     type Candidate = String;
 
     fn complete(
@@ -82,7 +82,7 @@ impl Completer for Words {
     }
 }
 
-impl Validator for Words {
+impl Validator for LineHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let line = context.input();
         Ok(match split(line) {
@@ -92,13 +92,13 @@ impl Validator for Words {
     }
 }
 
-impl Hinter for Words {
+impl Hinter for LineHelper {
     type Hint = String;
 }
 
-impl Highlighter for Words {}
+impl Highlighter for LineHelper {}
 
-impl Helper for Words {}
+impl Helper for LineHelper {}
 
 #[cfg(test)]
 mod tests {

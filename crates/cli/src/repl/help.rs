@@ -18,7 +18,7 @@ pub fn show(words: &[Vec<u8>], printer: &mut Printer) -> Result<()> {
         [] => overview(),
         [noun, verb @ ..] => noun_help(noun, verb.first().map(AsRef::as_ref))
             .or_else(|| command_help(noun))
-            .ok_or_else(|| Failure::not_held(format!("there is no {noun}: `help` lists all")))?,
+            .ok_or_else(|| Failure::negative(format!("there is no {noun}: `help` lists all")))?,
     };
     printer.text(&text);
     Ok(())

@@ -1,6 +1,6 @@
 //! The line source of the repl: an editor on a terminal, else the standard input.
 
-use super::complete::Words;
+use super::complete::LineHelper;
 use super::history;
 use crate::failure::{Failure, Result};
 use mainstay_server::resp::line::{Unsplit, split};
@@ -15,44 +15,44 @@ use std::path::PathBuf;
 const HISTORY_LIMIT: usize = 1000;
 
 /// A source of lines.
-pub enum Lines {
+pub enum LineSource {
     /// A line editor with history and completion.
-    Terminal(Box<Typed>),
+    Terminal(Box<LineEditor>),
     /// Plain lines from the standard input.
     Pipe,
 }
 
 /// The editor and its history file.
-pub struct Typed {
-    editor: Editor<Words, FileHistory>,
+pub struct LineEditor {
+    editor: Editor<LineHelper, FileHistory>,
     history: Option<PathBuf>,
 }
 
-impl Lines {
+impl LineSource {
     /// Opens the editor if the standard input is a terminal.
-    pub fn open() -> Result<Lines> {
+    pub fn open() -> Result<LineSource> {
         if stdin().is_terminal() {
-            Typed::open().map(|typed| Lines::Terminal(Box::new(typed)))
+            LineEditor::open().map(|editor| LineSource::Terminal(Box::new(editor)))
         } else {
-            Ok(Lines::Pipe)
+            Ok(LineSource::Pipe)
         }
     }
 
     /// True if the standard input is a terminal.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Lines::Terminal(_))
+        matches!(self, LineSource::Terminal(_))
     }
 
     /// The next line, joined with the following ones while a quote is open; `None` at the end.
     pub fn next(&mut self, prompt: &str) -> Result<Option<String>> {
         match self {
-            Lines::Terminal(typed) => typed.next(prompt),
-            Lines::Pipe => piped(),
+            LineSource::Terminal(editor) => editor.next(prompt),
+            LineSource::Pipe => next_from_pipe(),
         }
     }
 }
 
-fn piped() -> Result<Option<String>> {
+fn next_from_pipe() -> Result<Option<String>> {
     let mut line = String::new();
     let mut input = stdin().lock();
     loop {
@@ -77,26 +77,26 @@ fn has_password(line: &str) -> bool {
     table::named(first.as_bytes()).is_some_and(table::Spec::carries_secrets)
 }
 
-impl Typed {
-    fn open() -> Result<Typed> {
+impl LineEditor {
+    fn open() -> Result<LineEditor> {
         let wrong = |error: ReadlineError| Failure::error(format!("the terminal: {error}"));
         let config = Config::builder().completion_type(CompletionType::List);
         let config = config.max_history_size(HISTORY_LIMIT).map_err(wrong)?.build();
         let mut editor = Editor::with_config(config).map_err(wrong)?;
-        editor.set_helper(Some(Words));
+        editor.set_helper(Some(LineHelper));
         let history = history::file();
         if let Some(path) = &history {
             // The file does not exist the first time. The repl also works without a history.
             let _ = editor.load_history(path);
         }
-        Ok(Typed { editor, history })
+        Ok(LineEditor { editor, history })
     }
 
     fn next(&mut self, prompt: &str) -> Result<Option<String>> {
         loop {
             match self.editor.readline(prompt) {
                 Ok(line) => {
-                    self.remember(&line);
+                    self.add_to_history(&line);
                     return Ok(Some(line));
                 }
                 // Ctrl-C discards the line, Ctrl-D ends the session.
@@ -108,7 +108,7 @@ impl Typed {
     }
 
     /// Adds a line to the history and to its file, if possible.
-    fn remember(&mut self, line: &str) {
+    fn add_to_history(&mut self, line: &str) {
         let kept = !line.trim().is_empty() && !has_password(line);
         let added = kept && self.editor.add_history_entry(line).unwrap_or(false);
         if let Some(path) = self.history.as_ref().filter(|_| added) {

@@ -14,14 +14,14 @@ mod history;
 mod lines;
 
 use super::args::DataNoun;
+use super::console::print_error;
+use super::context::Context;
 use super::failure::{Failure, Result};
-use super::paper::complain;
-use super::session::Session;
-use super::shape::Shape;
-use super::store::Begun;
-use super::{execute, shapes};
+use super::reply_format::ReplyFormat;
+use super::store::OpenTransaction;
+use super::{execute, reply_formats};
 use clap::Parser;
-use lines::Lines;
+use lines::LineSource;
 use mainstay_server::resp::line::split;
 use std::process::ExitCode;
 
@@ -34,73 +34,75 @@ struct NounLine {
 }
 
 /// The action after a line.
-enum Next {
-    GoOn,
-    Leave,
+enum NextStep {
+    Continue,
+    Exit,
 }
 
 /// Reads and executes lines until they end. The exit code is the highest of all lines.
-pub fn run(mut session: Session) -> ExitCode {
-    session.interactive = true;
-    session.printer.end_lines();
+pub fn run(mut context: Context) -> ExitCode {
+    context.interactive = true;
+    context.printer.end_lines();
     let mut worst = 0;
-    match all(&mut session, &mut worst).and_then(|()| session.close()) {
+    match run_lines(&mut context, &mut worst).and_then(|()| context.close()) {
         Ok(()) => ExitCode::from(worst),
         Err(failure) => {
-            complain(&failure.to_string());
+            print_error(&failure.to_string());
             failure.exit()
         }
     }
 }
 
-fn all(session: &mut Session, worst: &mut u8) -> Result<()> {
-    let mut lines = Lines::open()?;
-    session.store_to_write()?;
+fn run_lines(context: &mut Context, worst: &mut u8) -> Result<()> {
+    let mut lines = LineSource::open()?;
+    context.store_to_write()?;
     if lines.is_terminal() {
-        session.printer.note("`help` lists what there is, Ctrl-D leaves.");
+        context.printer.note("`help` lists what there is, Ctrl-D leaves.");
     }
-    while let Some(line) = lines.next(&session.prompt())? {
-        match one(session, &line) {
-            Ok(Next::GoOn) => {}
-            Ok(Next::Leave) => break,
+    while let Some(line) = lines.next(&context.prompt())? {
+        match run_line(context, &line) {
+            Ok(NextStep::Continue) => {}
+            Ok(NextStep::Exit) => break,
             // The rest of a script must not run outside of the transaction that it began.
-            Err(failure) if session.is_broken() && !lines.is_terminal() => return Err(failure),
+            Err(failure) if context.is_broken() && !lines.is_terminal() => return Err(failure),
             Err(failure) => {
-                complain(&failure.to_string());
+                print_error(&failure.to_string());
                 // On a terminal the user has already seen the error.
                 if !lines.is_terminal() {
                     *worst = failure.code().max(*worst);
                 }
             }
         }
-        if session.printer.is_closed() {
+        if context.printer.is_closed() {
             break;
         }
     }
     Ok(())
 }
 
-fn one(session: &mut Session, line: &str) -> Result<Next> {
+fn run_line(context: &mut Context, line: &str) -> Result<NextStep> {
     if lines::is_comment(line) {
-        return Ok(Next::GoOn);
+        return Ok(NextStep::Continue);
     }
     let words = split(line).map_err(|wrong| Failure::error(wrong.to_string()))?;
-    let Some(first) = words.first() else { return Ok(Next::GoOn) };
+    let Some(first) = words.first() else { return Ok(NextStep::Continue) };
     let first = String::from_utf8_lossy(first).to_lowercase();
     match first.as_str() {
-        "exit" | "quit" => return Ok(Next::Leave),
-        "help" | "?" => help::show(&words[1..], &mut session.printer)?,
-        noun if complete::is_noun(noun) && session.begun() == Some(Begun::Multi) => {
-            return Err(queues_no_nouns(noun));
+        "exit" | "quit" => return Ok(NextStep::Exit),
+        "help" | "?" => help::show(&words[1..], &mut context.printer)?,
+        noun if complete::is_noun(noun)
+            && context.open_transaction() == Some(OpenTransaction::Multi) =>
+        {
+            return Err(noun_in_multi(noun));
         }
-        noun if complete::is_noun(noun) => noun_line(session, words)?,
-        _ => command(session, words)?,
+        noun if complete::is_noun(noun) => run_noun(context, words)?,
+        _ => run_command(context, words)?,
     }
-    Ok(Next::GoOn)
+    Ok(NextStep::Continue)
 }
 
 /// Executes a noun and a verb, as on the command line.
-fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
+fn run_noun(context: &mut Context, words: Vec<Vec<u8>>) -> Result<()> {
     let mut texts = Vec::new();
     for (index, word) in words.into_iter().enumerate() {
         let text = String::from_utf8(word).map_err(|_| {
@@ -109,9 +111,9 @@ fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
         texts.push(if index == 0 { text.to_lowercase() } else { text });
     }
     match NounLine::try_parse_from(texts) {
-        Ok(line) => execute(line.noun, session),
+        Ok(line) => execute(line.noun, context),
         Err(error) if error.exit_code() == 0 => {
-            session.printer.text(&error.to_string());
+            context.printer.text(&error.to_string());
             Ok(())
         }
         Err(error) => Err(Failure::error(error.to_string().trim_end().to_owned())),
@@ -119,7 +121,7 @@ fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
 }
 
 /// A verb needs the replies to its commands, and inside `MULTI` every reply is `QUEUED` until `EXEC`.
-fn queues_no_nouns(noun: &str) -> Failure {
+fn noun_in_multi(noun: &str) -> Failure {
     Failure::error(format!(
         "{noun} is not for inside MULTI, which keeps commands, as CELL.GET a, until EXEC: end it with \
          EXEC or DISCARD first; between TXN.BEGIN and TXN.COMMIT nouns work, too"
@@ -127,7 +129,7 @@ fn queues_no_nouns(noun: &str) -> Failure {
 }
 
 /// Executes a RESP command.
-fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
+fn run_command(context: &mut Context, words: Vec<Vec<u8>>) -> Result<()> {
     let name = words.first().map(|word| String::from_utf8_lossy(word).to_lowercase());
     let name = name.unwrap_or_default();
     if name == "feed.watch" {
@@ -135,14 +137,14 @@ fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
                        shows them as they happen";
         return Err(Failure::error(instead));
     }
-    let shape = match session.begun() {
+    let format = match context.open_transaction() {
         // A queued command replies `QUEUED`.
-        Some(Begun::Multi) => Shape::Any,
-        _ => shapes::shape_of(&words),
+        Some(OpenTransaction::Multi) => ReplyFormat::Any,
+        _ => reply_formats::of_words(&words),
     };
-    let reply = session.store()?.call(words)?;
-    if !session.printer.reply(shape, reply.clone(), false) {
-        session.printer.odd(reply);
+    let reply = context.store()?.call(words)?;
+    if !context.printer.reply(format, reply.clone(), false) {
+        context.printer.unformatted(reply);
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! `mainstay run fetch`, `tail` and `timeline`: reads the events of a run.
 
-use super::super::args::Moment;
+use super::super::args::AsOf;
 use super::super::cell::read;
+use super::super::context::Context;
 use super::super::failure::{Failure, Result};
 use super::super::field::{Field, Row};
 use super::super::interrupt;
 use super::super::output::Format;
 use super::super::reply::Reply;
-use super::super::session::Session;
-use super::super::{shape, time, timeline};
-use super::{Which, object, show_snapshot};
+use super::super::{reply_format, time, timeline};
+use super::{RunArgs, object, show_snapshot};
 use clap::Args;
 use mainstay::Value;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const WAIT_MS: u64 = 1000;
 #[derive(Debug, Args)]
 pub struct Fetch {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// Only events behind this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
@@ -32,14 +32,14 @@ pub struct Fetch {
     #[arg(long)]
     limit: Option<u64>,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 /// Following a run.
 #[derive(Debug, Args)]
 pub struct Tail {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// Only events behind this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
@@ -55,7 +55,7 @@ pub struct Tail {
 #[derive(Debug, Args)]
 pub struct Timeline {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// Only events behind this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
@@ -65,7 +65,7 @@ pub struct Timeline {
 }
 
 /// All fields of an event, its sequence number first.
-fn whole(seq: u64, event: Value) -> Row {
+fn event_row(seq: u64, event: Value) -> Row {
     let mut row = vec![("runSeq".into(), Field::number(seq))];
     if let Value::Object(fields) = event {
         let fields = fields.into_iter().filter(|(name, _)| name != "runSeq");
@@ -75,54 +75,54 @@ fn whole(seq: u64, event: Value) -> Row {
 }
 
 impl Fetch {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let mut after = self.after;
-        let mut left = self.limit.unwrap_or(u64::MAX);
-        let start_us = self.run.start_us(session)?.unwrap_or(0);
-        while left > 0 && !session.printer.is_closed() {
-            let size = left.min(PAGE);
+        let mut remaining = self.limit.unwrap_or(u64::MAX);
+        let start_us = self.run.start_us(context)?.unwrap_or(0);
+        while remaining > 0 && !context.printer.is_closed() {
+            let size = remaining.min(PAGE);
             let call = self.run.call("RUN.FETCH").option("AFTER", Some(after));
-            let call = self.moment.on(call.option("LIMIT", Some(size)));
-            let events = self.run.events(session, call)?;
+            let call = self.as_of.add_to(call.option("LIMIT", Some(size)));
+            let events = self.run.events(context, call)?;
             let ended = (events.len() as u64) < size;
             after = events.last().map_or(after, |(seq, _)| *seq);
-            left -= events.len() as u64;
+            remaining -= events.len() as u64;
             for (seq, event) in events {
-                let row = if session.printer.is_json() {
-                    whole(seq, event)
+                let row = if context.printer.is_json() {
+                    event_row(seq, event)
                 } else {
-                    timeline::Moment::of(seq, &event).row(start_us, None)
+                    timeline::TimelineEvent::of(seq, &event).row(start_us, None)
                 };
-                session.printer.row(row);
+                context.printer.row(row);
             }
             if ended {
                 break;
             }
         }
-        session.printer.finish();
+        context.printer.finish();
         Ok(())
     }
 }
 
 impl Tail {
     /// Prints events as they arrive. In the repl, Ctrl-C ends the tail and not the repl.
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        if session.interactive {
-            interrupt::until(|told| self.follow(session, || told.load(Ordering::Relaxed)))
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        if context.interactive {
+            interrupt::with_stop_flag(|stop| self.follow(context, || stop.load(Ordering::Relaxed)))
         } else {
-            self.follow(session, || false)
+            self.follow(context, || false)
         }
     }
 
-    fn follow(self, session: &mut Session, is_told: impl Fn() -> bool) -> Result<()> {
+    fn follow(self, context: &mut Context, is_stopped: impl Fn() -> bool) -> Result<()> {
         let mut after = self.after;
-        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut remaining = self.limit.unwrap_or(u64::MAX);
         let mut start_us = None;
         let mut silent_ms = 0;
-        while left > 0 && !session.printer.is_closed() && !is_told() {
+        while remaining > 0 && !context.printer.is_closed() && !is_stopped() {
             let wait_ms =
                 self.wait.map_or(WAIT_MS, |wait| wait.saturating_sub(silent_ms).min(WAIT_MS));
-            let events = self.page(session, after, left.min(PAGE), wait_ms)?;
+            let events = self.page(context, after, remaining.min(PAGE), wait_ms)?;
             if events.is_empty() {
                 silent_ms += wait_ms;
                 if self.wait.is_some_and(|wait| silent_ms >= wait) {
@@ -131,13 +131,13 @@ impl Tail {
                 continue;
             }
             silent_ms = 0;
-            left -= events.len() as u64;
+            remaining -= events.len() as u64;
             if start_us.is_none() {
-                start_us = self.run.start_us(session)?;
+                start_us = self.run.start_us(context)?;
             }
             for (seq, event) in events {
                 after = seq;
-                show_event(session, seq, event, start_us.unwrap_or(0));
+                show_event(context, seq, event, start_us.unwrap_or(0));
             }
         }
         Ok(())
@@ -145,68 +145,74 @@ impl Tail {
 
     fn page(
         &self,
-        session: &mut Session,
+        context: &mut Context,
         after: u64,
         limit: u64,
         wait_ms: u64,
     ) -> Result<Vec<(u64, Value)>> {
         let call =
             self.run.call("RUN.TAIL").option("AFTER", Some(after)).option("LIMIT", Some(limit));
-        self.run.events(session, call.option("WAIT", Some(wait_ms)))
+        self.run.events(context, call.option("WAIT", Some(wait_ms)))
     }
 }
 
 /// Prints a new event: a line for people, all fields for programs.
-fn show_event(session: &mut Session, seq: u64, event: Value, start_us: u64) {
-    let moment = timeline::Moment::of(seq, &event);
-    match session.printer.format() {
-        Format::Table => session.printer.note(&moment.line(start_us)),
-        Format::Json => session.printer.row(whole(seq, event)),
-        Format::Raw => session.printer.row(moment.row(start_us, None)),
+fn show_event(context: &mut Context, seq: u64, event: Value, start_us: u64) {
+    let shown = timeline::TimelineEvent::of(seq, &event);
+    match context.printer.format() {
+        Format::Table => context.printer.note(&shown.line(start_us)),
+        Format::Json => context.printer.row(event_row(seq, event)),
+        Format::Raw => context.printer.row(shown.row(start_us, None)),
     }
 }
 
 impl Timeline {
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let Some(start_us) = self.run.start_us(session)? else {
-            return Err(Failure::not_held(self.run.missing()));
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let Some(start_us) = self.run.start_us(context)? else {
+            return Err(Failure::negative(self.run.missing()));
         };
         let mut after = self.after;
-        let mut left = self.limit.unwrap_or(u64::MAX);
-        while left > 0 && !session.printer.is_closed() {
-            let size = left.min(PAGE);
+        let mut remaining = self.limit.unwrap_or(u64::MAX);
+        while remaining > 0 && !context.printer.is_closed() {
+            let size = remaining.min(PAGE);
             let call = self.run.call("RUN.FETCH").option("AFTER", Some(after));
-            let events = self.run.events(session, call.option("LIMIT", Some(size)))?;
-            let wrong = self.wrong(session, after, &events)?;
+            let events = self.run.events(context, call.option("LIMIT", Some(size)))?;
+            let alerts = self.alerts(context, after, &events)?;
             let ended = (events.len() as u64) < size;
             after = events.last().map_or(after, |(seq, _)| *seq);
-            left -= events.len() as u64;
+            remaining -= events.len() as u64;
             for (seq, event) in events {
-                let why = wrong.get(&seq).map(String::as_str);
-                session.printer.row(row(session.printer.is_json(), seq, event, start_us, why));
+                let why = alerts.get(&seq).map(String::as_str);
+                context.printer.row(timeline_row(
+                    context.printer.is_json(),
+                    seq,
+                    event,
+                    start_us,
+                    why,
+                ));
             }
             if ended {
                 break;
             }
         }
-        session.printer.finish();
-        self.sum(session)
+        context.printer.finish();
+        self.show_sum(context)
     }
 
     /// The alerts of these events, by sequence number.
-    fn wrong(
+    fn alerts(
         &self,
-        session: &mut Session,
+        context: &mut Context,
         after: u64,
         events: &[(u64, Value)],
     ) -> Result<BTreeMap<u64, String>> {
         let Some((last, _)) = events.last() else { return Ok(BTreeMap::new()) };
         let call = self.run.call("RUN.ALERTS").option("AFTER", Some(after));
-        let reply = read(session, &self.run.on, call.option("LIMIT", Some(events.len())))?;
+        let reply = read(context, &self.run.on, call.option("LIMIT", Some(events.len())))?;
         let Reply::Array(rows) = reply else { return Ok(BTreeMap::new()) };
         let alert = |row: Reply| match row {
             Reply::Array(parts) => {
-                let message = shape::value(parts.get(1)?.clone());
+                let message = reply_format::to_value(parts.get(1)?.clone());
                 Some((parts.first()?.as_u64()?, timeline::word(&message)))
             }
             _ => None,
@@ -215,24 +221,24 @@ impl Timeline {
     }
 
     /// Prints the snapshot of the run.
-    fn sum(&self, session: &mut Session) -> Result<()> {
-        let reply = read(session, &self.run.on, self.run.call("RUN.SNAPSHOT"))?;
+    fn show_sum(&self, context: &mut Context) -> Result<()> {
+        let reply = read(context, &self.run.on, self.run.call("RUN.SNAPSHOT"))?;
         let Some(snapshot) = object(&reply) else { return Ok(()) };
-        if session.printer.is_json() {
-            session.printer.row(vec![("snapshot".into(), Field::Plain(snapshot))])
+        if context.printer.is_json() {
+            context.printer.row(vec![("snapshot".into(), Field::Plain(snapshot))])
         } else {
-            show_snapshot(session, &snapshot)
+            show_snapshot(context, &snapshot)
         }
         Ok(())
     }
 }
 
 /// A row of the timeline. A program gets the whole event, and its alert.
-fn row(json: bool, seq: u64, event: Value, start_us: u64, why: Option<&str>) -> Row {
+fn timeline_row(json: bool, seq: u64, event: Value, start_us: u64, why: Option<&str>) -> Row {
     if !json {
-        return timeline::Moment::of(seq, &event).row(start_us, why);
+        return timeline::TimelineEvent::of(seq, &event).row(start_us, why);
     }
-    let mut row = whole(seq, event);
+    let mut row = event_row(seq, event);
     row.extend(why.map(|why| ("illegal".into(), Field::text(why))));
     row
 }

@@ -1,21 +1,21 @@
 //! `mainstay run append`, `batch`, `bootstrap`, `key` and `fork`.
 
-use super::super::call::Call;
-use super::super::cell::{given, write};
+use super::super::cell::{value_or_stdin, write};
+use super::super::command_builder::CommandBuilder;
+use super::super::context::Context;
 use super::super::failure::{Failure, Result};
 use super::super::field::{Field, Row};
-use super::super::output::Bare;
+use super::super::output::RawFields;
 use super::super::reply::Reply;
-use super::super::session::Session;
-use super::super::shapes;
-use super::Which;
+use super::super::reply_formats;
+use super::RunArgs;
 use clap::Args;
 
 /// Appending an event.
 #[derive(Debug, Args)]
 pub struct Append {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// What happened, as RunStarted or StepCompleted
     #[arg(value_name = "TYPE")]
     event_type: String,
@@ -61,7 +61,7 @@ pub struct Append {
 #[derive(Debug, Args)]
 pub struct Batch {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// A JSON array of events, as [{"eventType":"RunStarted","planVersion":"1"}]; - takes the standard input
     #[arg(default_value = "-")]
     events: String,
@@ -71,7 +71,7 @@ pub struct Batch {
 #[derive(Debug, Args)]
 pub struct Bootstrap {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// What is known of it, as JSON
     #[arg(default_value = "null")]
     metadata: String,
@@ -106,7 +106,7 @@ pub struct Key {
 #[derive(Debug, Args)]
 pub struct Fork {
     #[command(flatten)]
-    run: Which,
+    run: RunArgs,
     /// The event that the run ends with there
     seq: u64,
     /// The new branch
@@ -114,7 +114,7 @@ pub struct Fork {
 }
 
 impl Append {
-    pub(super) fn call(&self, data: &[u8]) -> Call {
+    pub(super) fn call(&self, data: &[u8]) -> CommandBuilder {
         let call = self.run.call("RUN.APPEND").word(&self.event_type).word(data);
         let call = call
             .option("STEP", self.step.as_ref())
@@ -133,17 +133,17 @@ impl Append {
         }
     }
 
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let data = given(self.about.clone(), session)?;
-        let reply = write(session, &self.run.on, self.call(&data))
-            .map_err(|failure| self.moved(failure))?;
-        session.show(shapes::shape("RUN.APPEND"), self.run.row(), reply, String::new)
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let data = value_or_stdin(self.about.clone(), context)?;
+        let reply = write(context, &self.run.on, self.call(&data))
+            .map_err(|failure| self.map_conflict(failure))?;
+        context.show(reply_formats::of_command("RUN.APPEND"), self.run.row(), reply, String::new)
     }
 
     /// With `--expect`, a conflict is a failed condition and gets exit code 1.
-    fn moved(&self, failure: Failure) -> Failure {
+    fn map_conflict(&self, failure: Failure) -> Failure {
         if self.expect.is_some() && failure.is_of_kind("CONFLICT") {
-            Failure::not_held(failure.to_string())
+            Failure::negative(failure.to_string())
         } else {
             failure
         }
@@ -151,45 +151,45 @@ impl Append {
 }
 
 impl Batch {
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let events = given(self.events, session)?;
-        let reply = write(session, &self.run.on, self.run.call("RUN.BATCH").word(events))?;
-        session.show(shapes::shape("RUN.BATCH"), self.run.row(), reply, String::new)
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let events = value_or_stdin(self.events, context)?;
+        let reply = write(context, &self.run.on, self.run.call("RUN.BATCH").word(events))?;
+        context.show(reply_formats::of_command("RUN.BATCH"), self.run.row(), reply, String::new)
     }
 }
 
 impl Bootstrap {
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let events = given(self.events, session)?;
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let events = value_or_stdin(self.events, context)?;
         let call = self.run.call("RUN.BOOTSTRAP").word(&self.metadata).word(events);
-        let reply = write(session, &self.run.on, call)?;
-        session.show(shapes::shape("RUN.BOOTSTRAP"), self.run.row(), reply, String::new)
+        let reply = write(context, &self.run.on, call)?;
+        context.show(reply_formats::of_command("RUN.BOOTSTRAP"), self.run.row(), reply, String::new)
     }
 }
 
 impl Key {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let mut key = mainstay::EventKey::of(&self.run, &self.event_type, &self.plan);
         key = self.step.iter().fold(key, |key, step| key.step(step));
         key = self.attempt.iter().fold(key, |key, attempt| key.attempt(attempt));
         key = self.plan_id.iter().fold(key, |key, plan_id| key.plan_id(plan_id));
         let reply = Reply::Text(key.hash()?.into_bytes());
-        session.show(shapes::shape("RUN.KEY"), Row::new(), reply, String::new)
+        context.show(reply_formats::of_command("RUN.KEY"), Row::new(), reply, String::new)
     }
 }
 
 impl Fork {
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let Which { run, on } = &self.run;
-        let from = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
-        let revision = session.database(true)?.fork_at_event(&self.name, &from, run, self.seq)?;
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let RunArgs { run, on } = &self.run;
+        let from = on.branch.clone().unwrap_or_else(|| context.branch().to_owned());
+        let revision = context.database(true)?.fork_at_event(&self.name, &from, run, self.seq)?;
         let row = vec![
             ("branch".into(), Field::text(&self.name)),
             ("run".into(), Field::text(run)),
             ("seq".into(), Field::number(self.seq)),
             ("revision".into(), Field::number(revision)),
         ];
-        session.printer.one(row, Bare::All);
+        context.printer.one(row, RawFields::All);
         Ok(())
     }
 }

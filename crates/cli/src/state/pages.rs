@@ -1,16 +1,16 @@
 //! Pagination of keys, states and items. A page may be short because of its size, so only an empty page, or
 //! one without a cursor, is the last. Keys may be any bytes.
 
-use super::super::args::Moment;
-use super::super::call::Call;
+use super::super::args::AsOf;
 use super::super::cell::read;
+use super::super::command_builder::CommandBuilder;
+use super::super::context::Context;
 use super::super::failure::{Failure, Result};
 use super::super::reply::Reply;
-use super::super::session::Session;
-use super::super::shape::Shown;
-use super::super::shapes;
-use super::super::store::Begun;
-use super::{Which, key, shown_key};
+use super::super::reply_format::FormattedReply;
+use super::super::reply_formats;
+use super::super::store::OpenTransaction;
+use super::{SpaceArgs, key, key_text};
 use clap::Args;
 
 /// The number of rows per request.
@@ -20,29 +20,29 @@ const PAGE: u64 = 1000;
 #[derive(Debug, Args)]
 pub struct Keys {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// Only keys that begin with this; bytes that are no text are `$bytes:` and base64
     #[arg(default_value = "")]
     prefix: String,
     #[command(flatten)]
-    wanted: Wanted,
+    page: PageArgs,
 }
 
 /// Reading a log.
 #[derive(Debug, Args)]
 pub struct Items {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The key; bytes that are no text are `$bytes:` and base64
     #[arg(id = "state_key", value_name = "KEY")]
     key: String,
     #[command(flatten)]
-    wanted: Wanted,
+    page: PageArgs,
 }
 
 /// How many are shown, and of when.
 #[derive(Debug, Args)]
-struct Wanted {
+struct PageArgs {
     /// Only what is behind this one
     #[arg(long, value_name = "KEY")]
     after: Option<String>,
@@ -50,72 +50,78 @@ struct Wanted {
     #[arg(long)]
     limit: Option<u64>,
     #[command(flatten)]
-    moment: Moment,
+    as_of: AsOf,
 }
 
 impl Keys {
-    pub fn list(self, session: &mut Session) -> Result<()> {
-        self.show(session, "STATE.LIST")
+    pub fn list(self, context: &mut Context) -> Result<()> {
+        self.show(context, "STATE.LIST")
     }
 
-    pub fn scan(self, session: &mut Session) -> Result<()> {
-        self.show(session, "STATE.SCAN")
+    pub fn scan(self, context: &mut Context) -> Result<()> {
+        self.show(context, "STATE.SCAN")
     }
 
-    fn show(self, session: &mut Session, name: &str) -> Result<()> {
+    fn show(self, context: &mut Context, name: &str) -> Result<()> {
         let call = self.space.call(name).word("PREFIX").word(key(&self.prefix)?);
-        self.wanted.show(session, &self.space, name, &call)
+        self.page.show(context, &self.space, name, &call)
     }
 }
 
 impl Items {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let call = self.space.call("STATE.ITEMS").word(key(&self.key)?);
-        self.wanted.show(session, &self.space, "STATE.ITEMS", &call)
+        self.page.show(context, &self.space, "STATE.ITEMS", &call)
     }
 }
 
-impl Wanted {
+impl PageArgs {
     /// Prints all pages, at one revision if the list can have several pages.
-    fn show(mut self, session: &mut Session, space: &Which, name: &str, call: &Call) -> Result<()> {
-        session.store()?;
+    fn show(
+        mut self,
+        context: &mut Context,
+        space: &SpaceArgs,
+        name: &str,
+        call: &CommandBuilder,
+    ) -> Result<()> {
+        context.store()?;
         let mut after = self.after.as_deref().map(key).transpose()?;
-        let mut left = self.limit.unwrap_or(u64::MAX);
-        if left > PAGE {
-            self.pin(session)?;
+        let mut remaining = self.limit.unwrap_or(u64::MAX);
+        if remaining > PAGE {
+            self.pin(context)?;
         }
-        while left > 0 && !session.printer.is_closed() {
+        while remaining > 0 && !context.printer.is_closed() {
             let asked =
                 after.iter().fold(call.clone(), |call, after| call.word("AFTER").word(after));
-            let asked = self.moment.on(asked.option("LIMIT", Some(left.min(PAGE))));
-            let reply = read(session, &space.on, asked)?;
-            after = last_of(&reply);
-            let rows = match shapes::shape(name).show(with_shown_keys(reply), false) {
-                Shown::Many(rows) => rows,
+            let asked = self.as_of.add_to(asked.option("LIMIT", Some(remaining.min(PAGE))));
+            let reply = read(context, &space.on, asked)?;
+            after = next_cursor(&reply);
+            let rows = match reply_formats::of_command(name).apply(with_key_texts(reply), false) {
+                FormattedReply::Many(rows) => rows,
                 odd => return Err(Failure::error(format!("{name} answered {odd:?}"))),
             };
-            left -= (rows.len() as u64).min(left);
-            rows.into_iter().for_each(|row| session.printer.row(row));
+            remaining -= (rows.len() as u64).min(remaining);
+            rows.into_iter().for_each(|row| context.printer.row(row));
             if after.is_none() {
                 break;
             }
         }
-        session.printer.finish();
+        context.printer.finish();
         Ok(())
     }
 
     /// Pins the list to the newest revision.
-    fn pin(&mut self, session: &mut Session) -> Result<()> {
-        let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
-        if !pinned && session.begun() != Some(Begun::Transaction) {
-            self.moment.rev = Some(session.revision()?);
+    fn pin(&mut self, context: &mut Context) -> Result<()> {
+        let pinned = self.as_of.rev.is_some() || self.as_of.at.is_some();
+        if !pinned && context.open_transaction() != Some(OpenTransaction::Interactive) {
+            self.as_of.rev = Some(context.revision()?);
         }
         Ok(())
     }
 }
 
 /// The cursor for the next page: from the reply, or the key or id of its last row.
-fn last_of(reply: &Reply) -> Option<Vec<u8>> {
+fn next_cursor(reply: &Reply) -> Option<Vec<u8>> {
     let Reply::Array(rows) = reply else { return None };
     if let [next @ (Reply::Text(_) | Reply::Nil), Reply::Array(_)] = rows.as_slice() {
         return text(next);
@@ -127,10 +133,10 @@ fn last_of(reply: &Reply) -> Option<Vec<u8>> {
 }
 
 /// Replaces keys and ids in a reply by their text form.
-pub(super) fn with_shown_keys(reply: Reply) -> Reply {
+pub(super) fn with_key_texts(reply: Reply) -> Reply {
     let Reply::Array(mut rows) = reply else { return reply };
     if let [Reply::Text(_) | Reply::Nil, Reply::Array(_)] = rows.as_slice() {
-        let page = rows.pop().map(with_shown_keys);
+        let page = rows.pop().map(with_key_texts);
         rows.extend(page);
         return Reply::Array(rows);
     }
@@ -140,7 +146,7 @@ pub(super) fn with_shown_keys(reply: Reply) -> Reply {
             key => Some(key),
         };
         if let Some(Reply::Text(key)) = key {
-            *key = shown_key(key).into_bytes();
+            *key = key_text(key).into_bytes();
         }
     }
     Reply::Array(rows)
@@ -162,13 +168,13 @@ mod tests {
         let text = |text: &str| Reply::text(text);
         let row = |key: &str| Reply::Array(vec![text(key), text("v")]);
         let keys = Reply::Array(vec![text("a"), text("b")]);
-        assert_eq!(last_of(&keys), Some(b"b".to_vec()));
+        assert_eq!(next_cursor(&keys), Some(b"b".to_vec()));
         let items = Reply::Array(vec![row("1"), row("2")]);
-        assert_eq!(last_of(&items), Some(b"2".to_vec()));
+        assert_eq!(next_cursor(&items), Some(b"2".to_vec()));
         let page = |next| Reply::Array(vec![next, Reply::Array(vec![row("a")])]);
-        assert_eq!(last_of(&page(text("a"))), Some(b"a".to_vec()));
-        assert_eq!(last_of(&page(Reply::Nil)), None);
-        assert_eq!(last_of(&Reply::Array(Vec::new())), None);
+        assert_eq!(next_cursor(&page(text("a"))), Some(b"a".to_vec()));
+        assert_eq!(next_cursor(&page(Reply::Nil)), None);
+        assert_eq!(next_cursor(&Reply::Array(Vec::new())), None);
     }
 
     #[test]
@@ -180,12 +186,12 @@ mod tests {
             [(&b"a"[..], "a"), (&[0, 255], "$bytes:AP8="), (b"$bytes:", "$bytes:JGJ5dGVzOg==")]
         {
             assert_eq!(super::super::key(text).unwrap(), key);
-            let keys = with_shown_keys(Reply::Array(vec![bytes(key)]));
+            let keys = with_key_texts(Reply::Array(vec![bytes(key)]));
             assert_eq!(keys, Reply::Array(vec![Reply::text(text)]));
-            let rows = with_shown_keys(Reply::Array(vec![row(key)]));
+            let rows = with_key_texts(Reply::Array(vec![row(key)]));
             assert_eq!(rows, Reply::Array(vec![shown(text)]));
             let page = |row| Reply::Array(vec![Reply::Nil, Reply::Array(vec![row])]);
-            assert_eq!(with_shown_keys(page(row(key))), page(shown(text)));
+            assert_eq!(with_key_texts(page(row(key))), page(shown(text)));
         }
     }
 }

@@ -1,19 +1,19 @@
 //! `mainstay state`: the verbs that write to a space.
 
-use super::super::call::Call;
-use super::super::cell::{given, write};
+use super::super::cell::{value_or_stdin, write};
+use super::super::command_builder::CommandBuilder;
+use super::super::context::Context;
 use super::super::failure::Result;
 use super::super::field::{Field, Row};
-use super::super::session::Session;
-use super::super::shapes;
-use super::{Which, key};
+use super::super::reply_formats;
+use super::{SpaceArgs, key};
 use clap::Args;
 
 /// Declaring a space.
 #[derive(Debug, Args)]
 pub struct Create {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The kind of its versions, u64 or time [default: that of the first write]
     #[arg(long, value_name = "KIND")]
     versions: Option<String>,
@@ -29,7 +29,7 @@ pub struct Create {
 #[derive(Debug, Args)]
 pub struct Put {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The key; bytes that are no text are `$bytes:` and base64
     #[arg(id = "state_key", value_name = "KEY")]
     key: String,
@@ -45,7 +45,7 @@ pub struct Put {
 #[derive(Debug, Args)]
 pub struct Delete {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The key; bytes that are no text are `$bytes:` and base64
     #[arg(id = "state_key", value_name = "KEY")]
     key: String,
@@ -58,7 +58,7 @@ pub struct Delete {
 #[derive(Debug, Args)]
 pub struct Append {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The key; bytes that are no text are `$bytes:` and base64
     #[arg(id = "state_key", value_name = "KEY")]
     key: String,
@@ -73,7 +73,7 @@ pub struct Append {
 #[derive(Debug, Args)]
 pub struct Advance {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The source
     source: String,
     /// How far it was read
@@ -84,91 +84,98 @@ pub struct Advance {
 #[derive(Debug, Args)]
 pub struct Seal {
     #[command(flatten)]
-    space: Which,
+    space: SpaceArgs,
     /// The lowest version that is still open: a whole number, or epoch.round
     frontier: String,
 }
 
 /// Executes a write and prints its outcome.
-fn show(
-    session: &mut Session,
-    space: &Which,
+fn write_and_show(
+    context: &mut Context,
+    space: &SpaceArgs,
     name: &str,
-    call: Call,
+    call: CommandBuilder,
     more: Row,
     missing: String,
 ) -> Result<()> {
-    let reply = write(session, &space.on, call)?;
+    let reply = write(context, &space.on, call)?;
     let row = space.row().into_iter().chain(more).collect();
-    session.show(shapes::shape(name), row, reply, || missing)
+    context.show(reply_formats::of_command(name), row, reply, || missing)
 }
 
-fn keyed(key: &str) -> Row {
+fn key_row(key: &str) -> Row {
     vec![("key".into(), Field::text(key))]
 }
 
 impl Create {
-    pub(super) fn call(&self) -> Call {
+    pub(super) fn call(&self) -> CommandBuilder {
         let call = self.space.call("STATE.CREATE").option("VERSIONS", self.versions.as_ref());
         call.flag("ORDERED", self.ordered).option("GROUPS", self.groups)
     }
 
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let missing =
             format!("the space {} is there already, and declared like this", self.space.space);
-        show(session, &self.space, "STATE.CREATE", self.call(), Row::new(), missing)
+        write_and_show(context, &self.space, "STATE.CREATE", self.call(), Row::new(), missing)
     }
 }
 
 impl Put {
-    pub(super) fn call(&self, value: &[u8]) -> Result<Call> {
+    pub(super) fn call(&self, value: &[u8]) -> Result<CommandBuilder> {
         let call = self.space.call("STATE.PUT").word(key(&self.key)?).word(value);
         Ok(call.option("VERSION", Some(&self.version)))
     }
 
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let value = given(self.value.clone(), session)?;
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let value = value_or_stdin(self.value.clone(), context)?;
         let call = self.call(&value)?;
-        let missing = stale(&self.key, &self.version);
-        show(session, &self.space, "STATE.PUT", call, keyed(&self.key), missing)
+        let missing = stale_message(&self.key, &self.version);
+        write_and_show(context, &self.space, "STATE.PUT", call, key_row(&self.key), missing)
     }
 }
 
-fn stale(key: &str, version: &str) -> String {
+fn stale_message(key: &str, version: &str) -> String {
     format!("version {version} is not newer than that of {key}, or is sealed: nothing was written")
 }
 
 impl Delete {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let call = self.space.call("STATE.DEL").word(key(&self.key)?);
         let call = call.option("VERSION", Some(&self.version));
-        let missing = stale(&self.key, &self.version);
-        show(session, &self.space, "STATE.DEL", call, keyed(&self.key), missing)
+        let missing = stale_message(&self.key, &self.version);
+        write_and_show(context, &self.space, "STATE.DEL", call, key_row(&self.key), missing)
     }
 }
 
 impl Append {
-    pub fn run(self, session: &mut Session) -> Result<()> {
-        let item = given(self.item, session)?;
+    pub fn run(self, context: &mut Context) -> Result<()> {
+        let item = value_or_stdin(self.item, context)?;
         let call = self.space.call("STATE.APPEND").word(key(&self.key)?).word(key(&self.id)?);
         let missing = format!("the log of {} has an item {} already", self.key, self.id);
-        show(session, &self.space, "STATE.APPEND", call.word(item), keyed(&self.key), missing)
+        write_and_show(
+            context,
+            &self.space,
+            "STATE.APPEND",
+            call.word(item),
+            key_row(&self.key),
+            missing,
+        )
     }
 }
 
 impl Advance {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let call = self.space.call("STATE.ADVANCE").word(&self.source);
         let call = call.word(self.position.to_string());
         let missing = format!("{} was read to {} or further already", self.source, self.position);
         let more = vec![("source".into(), Field::text(&self.source))];
-        show(session, &self.space, "STATE.ADVANCE", call, more, missing)
+        write_and_show(context, &self.space, "STATE.ADVANCE", call, more, missing)
     }
 }
 
 impl Seal {
-    pub fn run(self, session: &mut Session) -> Result<()> {
+    pub fn run(self, context: &mut Context) -> Result<()> {
         let call = self.space.call("STATE.SEAL").word(&self.frontier);
-        show(session, &self.space, "STATE.SEAL", call, Row::new(), String::new())
+        write_and_show(context, &self.space, "STATE.SEAL", call, Row::new(), String::new())
     }
 }

@@ -1,5 +1,6 @@
-//! Styled text output: headings, calls with their results, notes.
+//! Styled output of the tour: headings, calls with their results, notes.
 
+use super::console::colours_enabled;
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
 /// The width of the first of two columns, which has the calls. Results are in the second.
@@ -10,16 +11,16 @@ const DIM: &str = "2";
 const GREEN: &str = "32";
 
 /// The standard output, with colours if they are enabled.
-pub struct Paper {
+pub struct TourOutput {
     out: StdoutLock<'static>,
     colours: bool,
 }
 
-impl Paper {
-    pub fn stdout() -> Paper {
+impl TourOutput {
+    pub fn stdout() -> TourOutput {
         let out = io::stdout().lock();
-        let colours = out.is_terminal() && colours_wanted();
-        Paper { out, colours }
+        let colours = out.is_terminal() && colours_enabled();
+        TourOutput { out, colours }
     }
 
     pub fn line(&mut self, text: &str) {
@@ -57,20 +58,4 @@ impl Paper {
     fn paint(&self, colour: &str, text: &str) -> String {
         if self.colours { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
-}
-
-/// True unless `NO_COLOR` is set.
-pub fn colours_wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-/// Prints a message, ignoring a closed output.
-pub fn welcome(what: &str) {
-    Paper::stdout().line(what);
-    let _ = io::stdout().flush();
-}
-
-/// Prints an error to the standard error.
-pub fn complain(what: &str) {
-    let _ = writeln!(io::stderr(), "mainstay: {what}");
 }

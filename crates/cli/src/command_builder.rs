@@ -2,30 +2,30 @@
 
 /// The words of a command.
 #[derive(Clone, Debug)]
-pub struct Call(Vec<Vec<u8>>);
+pub struct CommandBuilder(Vec<Vec<u8>>);
 
-impl Call {
+impl CommandBuilder {
     /// Starts a command without arguments.
-    pub fn new(command: &str) -> Call {
-        Call(vec![command.into()])
+    pub fn new(command: &str) -> CommandBuilder {
+        CommandBuilder(vec![command.into()])
     }
 
     /// Adds an argument.
     #[must_use]
-    pub fn word(mut self, word: impl AsRef<[u8]>) -> Call {
+    pub fn word(mut self, word: impl AsRef<[u8]>) -> CommandBuilder {
         self.0.push(word.as_ref().to_vec());
         self
     }
 
     /// Adds a word if `applies` is true.
     #[must_use]
-    pub fn flag(self, word: &str, applies: bool) -> Call {
+    pub fn flag(self, word: &str, applies: bool) -> CommandBuilder {
         if applies { self.word(word) } else { self }
     }
 
     /// Adds a word and its argument, if the argument is given.
     #[must_use]
-    pub fn option(self, word: &str, argument: Option<impl ToString>) -> Call {
+    pub fn option(self, word: &str, argument: Option<impl ToString>) -> CommandBuilder {
         match argument {
             Some(argument) => self.word(word).word(argument.to_string()),
             None => self,
@@ -40,7 +40,7 @@ impl Call {
 
 /// The words joined by spaces, for tests.
 #[cfg(test)]
-pub(super) fn said(call: Call) -> String {
+pub(super) fn text_of(call: CommandBuilder) -> String {
     let words = call.words();
     let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
     words.join(" ")

@@ -2,7 +2,7 @@
 
 use super::args::TlsArgs;
 use super::failure::{Failure, Result};
-use mainstay_server::tls::{pem, provider};
+use mainstay::remote::tls::{pem, provider};
 use std::path::Path;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
 
@@ -12,12 +12,12 @@ pub fn config(tls: &TlsArgs) -> Result<TlsConfig> {
         .provider(TlsProvider::Rustls)
         .unversioned_rustls_crypto_provider(provider())
         .disable_verification(tls.insecure)
-        .root_certs(roots(tls)?)
-        .client_cert(shown(tls)?);
+        .root_certs(trusted_roots(tls)?)
+        .client_cert(client_certificate(tls)?);
     Ok(config.build())
 }
 
-fn roots(tls: &TlsArgs) -> Result<RootCerts> {
+fn trusted_roots(tls: &TlsArgs) -> Result<RootCerts> {
     let certificates = match &tls.cacert {
         Some(path) => certificates(path)?,
         None => {
@@ -28,7 +28,7 @@ fn roots(tls: &TlsArgs) -> Result<RootCerts> {
     Ok(RootCerts::new_with_certs(&certificates))
 }
 
-fn shown(tls: &TlsArgs) -> Result<Option<ClientCert>> {
+fn client_certificate(tls: &TlsArgs) -> Result<Option<ClientCert>> {
     let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
     let private = PrivateKey::from_pem(&pem::read(key)?)
         .map_err(|error| Failure::error(format!("{} holds no key: {error}", key.display())))?;

@@ -6,8 +6,8 @@
 //! ```
 
 use super::args::TlsArgs;
+use super::console::print_error;
 use super::failure::{Failure, Result};
-use super::paper::complain;
 use mainstay::remote::Tls;
 use mainstay::remote::tls::{self, TlsAdvice};
 use rustls::{ClientConnection, StreamOwned};
@@ -23,52 +23,57 @@ const ADVICE: TlsAdvice = TlsAdvice {
 };
 
 /// The stream of a connection.
-pub enum Wire {
+pub enum Transport {
     /// Without TLS.
     Plain(TcpStream),
     /// With TLS.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Wire {
+impl Transport {
     /// Sets up a connected socket, with the TLS handshake if the arguments ask for it. Each read and each
     /// write has this timeout.
-    pub fn new(socket: TcpStream, address: &str, tls: &TlsArgs, timeout: Duration) -> Result<Wire> {
+    pub fn new(
+        socket: TcpStream,
+        address: &str,
+        tls: &TlsArgs,
+        timeout: Duration,
+    ) -> Result<Transport> {
         let connection =
-            if tls.is_wanted() { Some(shake_hands(&socket, address, tls, timeout)?) } else { None };
+            if tls.is_enabled() { Some(handshake(&socket, address, tls, timeout)?) } else { None };
         let set = || -> io::Result<()> {
             socket.set_read_timeout(Some(timeout))?;
             socket.set_write_timeout(Some(timeout))
         };
         set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
         Ok(match connection {
-            Some(connection) => Wire::Tls(Box::new(StreamOwned::new(connection, socket))),
-            None => Wire::Plain(socket),
+            Some(connection) => Transport::Tls(Box::new(StreamOwned::new(connection, socket))),
+            None => Transport::Plain(socket),
         })
     }
 }
 
-impl Read for Wire {
+impl Read for Transport {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Wire::Plain(socket) => socket.read(buffer),
-            Wire::Tls(stream) => stream.read(buffer),
+            Transport::Plain(socket) => socket.read(buffer),
+            Transport::Tls(stream) => stream.read(buffer),
         }
     }
 }
 
-impl Write for Wire {
+impl Write for Transport {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Wire::Plain(socket) => socket.write(bytes),
-            Wire::Tls(stream) => stream.write(bytes),
+            Transport::Plain(socket) => socket.write(bytes),
+            Transport::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Wire::Plain(socket) => socket.flush(),
-            Wire::Tls(stream) => stream.flush(),
+            Transport::Plain(socket) => socket.flush(),
+            Transport::Tls(stream) => stream.flush(),
         }
     }
 }
@@ -76,22 +81,22 @@ impl Write for Wire {
 pub use tls::is_about_tls;
 
 /// The failure for a TLS error.
-pub fn refused(address: &str, error: &io::Error) -> Failure {
+pub fn tls_failure(address: &str, error: &io::Error) -> Failure {
     Failure::error(tls::refused(address, error, &ADVICE).message())
 }
 
-fn shake_hands(
+fn handshake(
     socket: &TcpStream,
     address: &str,
     args: &TlsArgs,
     timeout: Duration,
 ) -> Result<ClientConnection> {
-    let shaken = wanted(args)?.shake_hands(socket, address, timeout, &ADVICE);
-    shaken.map_err(|error| Failure::error(error.message()))
+    let connection = tls_options(args)?.shake_hands(socket, address, timeout, &ADVICE);
+    connection.map_err(|error| Failure::error(error.message()))
 }
 
 /// The TLS settings from the arguments.
-pub fn wanted(args: &TlsArgs) -> Result<Tls> {
+pub fn tls_options(args: &TlsArgs) -> Result<Tls> {
     let mut tls = Tls::new();
     if let Some(file) = &args.cacert {
         tls = tls.authorities(file);
@@ -102,7 +107,7 @@ pub fn wanted(args: &TlsArgs) -> Result<Tls> {
         _ => return Err(Failure::error("--cert and --key go together: name both files")),
     }
     if args.insecure {
-        complain("--insecure: the server's certificate is not checked, so it may be anybody");
+        print_error("--insecure: the server's certificate is not checked, so it may be anybody");
         tls = tls.insecure();
     }
     Ok(tls)
