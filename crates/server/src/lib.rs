@@ -1,8 +1,12 @@
-//! The server of the Mainstay state engine: its RESP and HTTP front ends, as a library for the program `mainstay`.
+//! The server of the Mainstay state engine: its RESP and HTTP front ends.
+//!
+//! The program `mainstay` is another crate. It uses `config` and `serve` for the server, `embedded`,
+//! `resp::table` and `resp::line` for commands, `security` for passwords, and `histogram`.
 
 pub mod archive;
 pub mod config;
 pub mod crew;
+pub mod embedded;
 mod fair_queue;
 mod files;
 #[cfg(any(test, fuzzing))]

@@ -17,7 +17,6 @@ mod records;
 mod refusals;
 mod repeats;
 mod runs;
-mod scratch;
 #[path = "../../../engine/tests/seam/mod.rs"]
 mod seam;
 mod sessions;

@@ -1,15 +1,11 @@
-//! Observability of the server: metrics, the slow log, `INFO`, the program's log, spans.
+//! Observability of the server: metrics, the slow log, `INFO`, the watch.
 
-mod child;
-mod collector;
 mod documented;
 mod lines;
-mod log;
 mod metrics;
 #[path = "../../../engine/tests/seam/mod.rs"]
 mod seam;
 mod slow_log;
-mod spans;
 #[path = "../support/mod.rs"]
 mod support;
 mod watch;

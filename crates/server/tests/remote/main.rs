@@ -12,7 +12,6 @@ mod freezing;
 mod giving_up;
 mod jobs;
 mod keyed;
-mod killing;
 mod limited;
 #[path = "../tls/papers.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
@@ -24,6 +23,7 @@ mod rights;
 mod runs;
 mod sending;
 mod session_client;
+mod session_fixture;
 mod sessions;
 mod sharded;
 mod sharing;

@@ -6,7 +6,6 @@ mod support;
 mod apart;
 mod audit;
 mod blind;
-mod cli;
 mod clients;
 mod http;
 mod keyed;

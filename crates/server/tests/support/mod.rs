@@ -1,7 +1,6 @@
 //! Servers and a client for the tests of the RESP front end.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub mod process;
 pub mod tools;
 
 use mainstay::{Database, Durability, Options};

@@ -10,6 +10,11 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersi
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Poll interval, and the number of polls.
+const PAUSE: Duration = Duration::from_millis(20);
+const LOOKS: usize = 3_000;
 
 pub type Secure = StreamOwned<ClientConnection, TcpStream>;
 
@@ -101,4 +106,20 @@ impl Caller {
 /// Returns the certificates of a file.
 pub fn certificates(path: &std::path::Path) -> Vec<CertificateDer<'static>> {
     pem::certificates(path, &pem::read(path).unwrap()).unwrap()
+}
+
+/// Waits until a condition holds.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..LOOKS {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    panic!("still waiting for {what}");
+}
+
+/// Returns the certificate of a pair.
+pub fn certificate_of(pair: &Pair) -> CertificateDer<'static> {
+    certificates(&pair.certificate).remove(0)
 }
