@@ -9,7 +9,7 @@ use mainstay::{
     At, BranchInfo, Database, Durability, Filter, ManualClock, Options, Revision, Stamp, TagInfo,
     Value, restore_backup,
 };
-use mainstay_conformance::World;
+use mainstay_conformance::TestDb;
 use program::{driver::Driver, make, step::Program};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn take(&mut self, world: &World, since: Option<usize>) {
+    fn take(&mut self, world: &TestDb, since: Option<usize>) {
         let path = world.file(&format!("backup {}", self.backups.len()));
         let before = since.and_then(|back| self.backups.iter().rev().nth(back));
         let taken = match before {
@@ -99,7 +99,7 @@ impl Shelf {
 
     /// Restores the backup and compares it. Runs immediately, because expired values are the same on
     /// both sides only at equal times.
-    fn check(&self, world: &World, taken: &Backup) {
+    fn check(&self, world: &TestDb, taken: &Backup) {
         let copy = world.file(&format!("copy {}", self.backups.len()));
         restore_backup(&copy, &taken.chain, &mut |_| {}).unwrap();
         let clock = ManualClock::new(world.wall_us());
@@ -112,7 +112,7 @@ impl Shelf {
 
 fn run(program: &Program, taken: &[Taken]) {
     let mut shelf = Shelf::default();
-    Driver::new(World::memory(), Durability::Memory).run_watched(program, |number, world| {
+    Driver::new(TestDb::memory(), Durability::Memory).run_watched(program, |number, world| {
         for one in taken.iter().filter(|one| one.behind == number) {
             shelf.take(world, one.since);
         }

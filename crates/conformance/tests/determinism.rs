@@ -7,7 +7,7 @@ use mainstay::{
     At, CellCommand, Database, Durability, FieldValue, Fields, HashCommand, MergeStrategy, Name,
     NewEvent, RecordWrite, Transaction, Ttl, Value,
 };
-use mainstay_conformance::World;
+use mainstay_conformance::TestDb;
 use std::time::Duration;
 
 /// The expected hashes of `main` and `dev` after the script. They change only with a deliberate change
@@ -18,7 +18,7 @@ const DEV: &str = "2b57b84dfdbe41e3147200b2262bf0ddeddd2ca38f475c4efd57a82c7f8b8
 const MODES: [Durability; 3] = [Durability::Memory, Durability::Interval, Durability::Sync];
 
 /// A script that covers values of all types, transactions, branches, merges and expiry.
-fn script(w: &World) {
+fn script(w: &TestDb) {
     for n in 0..200i64 {
         w.cells().set(&format!("k{:02}", n % 40), value(n)).unwrap();
         if n % 7 == 0 {
@@ -66,7 +66,7 @@ fn expected() -> (String, String) {
     (MAIN.to_owned(), DEV.to_owned())
 }
 
-fn run(mut world: World, mode: Durability) -> (World, (String, String)) {
+fn run(mut world: TestDb, mode: Durability) -> (TestDb, (String, String)) {
     world.configure(move |options| options.durability(mode).write_buffer_bytes(64 << 10));
     script(&world);
     let hashes = hashes(world.db());
@@ -76,32 +76,32 @@ fn run(mut world: World, mode: Durability) -> (World, (String, String)) {
 #[test]
 fn in_memory_in_every_durability() {
     for mode in MODES {
-        assert_eq!(run(World::memory(), mode).1, expected(), "{mode:?}");
+        assert_eq!(run(TestDb::memory(), mode).1, expected(), "{mode:?}");
     }
 }
 
 #[test]
 fn on_disk_in_every_durability() {
     for mode in MODES {
-        assert_eq!(run(World::disk(), mode).1, expected(), "{mode:?}");
+        assert_eq!(run(TestDb::disk(), mode).1, expected(), "{mode:?}");
     }
 }
 
 #[test]
 fn twice_is_the_same() {
-    assert_eq!(run(World::disk(), Durability::Sync).1, run(World::disk(), Durability::Sync).1);
+    assert_eq!(run(TestDb::disk(), Durability::Sync).1, run(TestDb::disk(), Durability::Sync).1);
 }
 
 #[test]
 fn a_reopened_database_is_the_same() {
-    let (mut world, before) = run(World::disk(), Durability::Sync);
+    let (mut world, before) = run(TestDb::disk(), Durability::Sync);
     world.reopen();
     assert_eq!(hashes(world.db()), before);
 }
 
 #[test]
 fn the_log_alone_gives_it_again() {
-    let (mut world, before) = run(World::disk(), Durability::Sync);
+    let (mut world, before) = run(TestDb::disk(), Durability::Sync);
     world.reopen_after(|directory| std::fs::remove_dir_all(directory.join("index")).unwrap());
     assert_eq!(hashes(world.db()), before);
     assert_eq!(world.cells().set("one", "more").unwrap(), 1, "and it goes on from there");
@@ -109,7 +109,7 @@ fn the_log_alone_gives_it_again() {
 
 #[test]
 fn another_history_is_another_hash() {
-    let (world, before) = run(World::memory(), Durability::Sync);
+    let (world, before) = run(TestDb::memory(), Durability::Sync);
     world.cells().set("one", "more").unwrap();
     let after = hashes(world.db());
     assert_ne!(after.0, before.0);
@@ -118,7 +118,7 @@ fn another_history_is_another_hash() {
 
 #[test]
 fn compaction_changes_nothing() {
-    let (world, before) = run(World::disk(), Durability::Sync);
+    let (world, before) = run(TestDb::disk(), Durability::Sync);
     world.db().trim().unwrap();
     assert_eq!(hashes(world.db()), before);
 }
@@ -132,7 +132,7 @@ const RECORDS: (&str, &str) = (
 
 /// A script for records and hashes: claims, sums, expiries, deletions, changes of kind, a merge per
 /// field.
-fn records_script(w: &World) {
+fn records_script(w: &TestDb) {
     let key = |n: i64| format!("tasks.email.{:02}", n % 30);
     for n in 0..120i64 {
         let pairs = [("state", "pending".to_owned()), ("updated_at", n.to_string())];
@@ -159,7 +159,7 @@ fn records_script(w: &World) {
     w.db().merge("dev", "main", MergeStrategy::Strict).unwrap();
 }
 
-fn run_records(mut world: World, mode: Durability) -> (World, (String, String)) {
+fn run_records(mut world: TestDb, mode: Durability) -> (TestDb, (String, String)) {
     world.configure(move |options| options.durability(mode).write_buffer_bytes(64 << 10));
     records_script(&world);
     let hashes = hashes(world.db());
@@ -173,14 +173,14 @@ fn expected_of_records() -> (String, String) {
 #[test]
 fn records_are_the_same_everywhere() {
     for mode in MODES {
-        assert_eq!(run_records(World::memory(), mode).1, expected_of_records(), "{mode:?}");
-        assert_eq!(run_records(World::disk(), mode).1, expected_of_records(), "{mode:?} on disk");
+        assert_eq!(run_records(TestDb::memory(), mode).1, expected_of_records(), "{mode:?}");
+        assert_eq!(run_records(TestDb::disk(), mode).1, expected_of_records(), "{mode:?} on disk");
     }
 }
 
 #[test]
 fn the_log_alone_gives_records_again() {
-    let (mut world, before) = run_records(World::disk(), Durability::Sync);
+    let (mut world, before) = run_records(TestDb::disk(), Durability::Sync);
     world.reopen();
     assert_eq!(hashes(world.db()), before);
     world.reopen_after(|directory| std::fs::remove_dir_all(directory.join("index")).unwrap());
@@ -191,7 +191,7 @@ fn the_log_alone_gives_records_again() {
 
 /// A script for runs and messages: repeated and illegal events, base snapshots, deletions, a merge of
 /// two histories, leases. Exports contain no messages.
-fn runs_script(w: &World) {
+fn runs_script(w: &TestDb) {
     let event = |run: &str, kind: &str, n: u64| {
         let event = NewEvent::new(run, kind).with_key(&n.to_string()).value(n as i64);
         if kind.starts_with("Step") { event.step("s") } else { event }
@@ -219,17 +219,17 @@ fn runs_script(w: &World) {
 
 #[test]
 fn runs_are_the_same_everywhere() {
-    let run = |mut world: World, mode: Durability| {
+    let run = |mut world: TestDb, mode: Durability| {
         world.configure(move |options| options.durability(mode).write_buffer_bytes(64 << 10));
         runs_script(&world);
         let hashes = hashes(world.db());
         (world, hashes)
     };
-    let expected = run(World::memory(), Durability::Memory).1;
+    let expected = run(TestDb::memory(), Durability::Memory).1;
     for mode in MODES {
-        assert_eq!(run(World::memory(), mode).1, expected, "{mode:?}");
+        assert_eq!(run(TestDb::memory(), mode).1, expected, "{mode:?}");
     }
-    let (mut world, before) = run(World::disk(), Durability::Interval);
+    let (mut world, before) = run(TestDb::disk(), Durability::Interval);
     assert_eq!(before, expected, "on disk");
     world.reopen();
     assert_eq!(hashes(world.db()), before);

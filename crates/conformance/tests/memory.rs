@@ -1,36 +1,9 @@
 //! Runs every case on a database in memory.
 
-use mainstay_conformance::World;
+use mainstay_conformance::{TestDb, cases};
 
-macro_rules! make {
-    ($($area:ident :: $file:ident { $($case:ident,)* })*) => {
-        $(mod $file {
-            $(#[test]
-            fn $case() {
-                mainstay_conformance::$area::$file::$case(&mut super::World::memory());
-            })*
-        })*
-    };
+fn run(case: &str) {
+    cases::run(case, &mut TestDb::memory());
 }
 
-mainstay_conformance::every_case!(make);
-
-mod records {
-    use super::World;
-    mainstay_conformance::every_record_case!(make);
-}
-
-mod runs {
-    use super::World;
-    mainstay_conformance::every_run_case!(make);
-}
-
-mod outbox {
-    use super::World;
-    mainstay_conformance::every_outbox_case!(make);
-}
-
-mod keyed {
-    use super::World;
-    mainstay_conformance::every_keyed_case!(make);
-}
+mainstay_conformance::database_tests!();

@@ -7,7 +7,7 @@ use mainstay::{
     BranchCommand, CellCommand, Code, Database, Durability, MergeStrategy, Name, Options, Revision,
     Transaction,
 };
-use mainstay_conformance::oracle::Oracle;
+use mainstay_conformance::reference_model::Oracle;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

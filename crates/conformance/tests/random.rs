@@ -7,7 +7,7 @@ mod program;
 mod served;
 
 use mainstay::Durability;
-use mainstay_conformance::World;
+use mainstay_conformance::TestDb;
 use program::step::Program;
 use program::tally::{RunTally, Tally};
 use program::{driver::Driver, make};
@@ -33,7 +33,7 @@ proptest! {
 
     #[test]
     fn in_memory(program in make::program()) {
-        Driver::new(World::memory(), Durability::Sync).run(&program);
+        Driver::new(TestDb::memory(), Durability::Sync).run(&program);
     }
 
     #[test]
@@ -41,7 +41,7 @@ proptest! {
         // Few programs wait for the disk, so that more of them fit into the time.
         let durability = [Durability::Memory, Durability::Interval, Durability::Sync];
         let durability = durability[program.0.len() % 8 / 3];
-        Driver::new(World::disk(), durability).run(&program);
+        Driver::new(TestDb::disk(), durability).run(&program);
     }
 }
 
@@ -51,7 +51,7 @@ proptest! {
 
     #[test]
     fn served_to_a_client(program in make::program()) {
-        Driver::new(World::served(served::serve), Durability::Memory).run(&program);
+        Driver::new(TestDb::served(served::serve), Durability::Memory).run(&program);
     }
 }
 
@@ -61,7 +61,7 @@ fn counted(programs: BoxedStrategy<Program>) -> Tally {
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let tally = Cell::new(Tally::default());
     let ran = TestRunner::new_with_rng(config, random).run(&programs, |program| {
-        let one = Driver::new(World::memory(), Durability::Memory).run(&program);
+        let one = Driver::new(TestDb::memory(), Durability::Memory).run(&program);
         tally.set(tally.get().and(one));
         Ok(())
     });

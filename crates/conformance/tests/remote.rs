@@ -2,38 +2,10 @@
 
 mod served;
 
-use mainstay_conformance::World;
+use mainstay_conformance::{TestDb, cases};
 
-macro_rules! make {
-    ($($area:ident :: $file:ident { $($case:ident,)* })*) => {
-        $(mod $file {
-            $(#[test]
-            fn $case() {
-                let mut world = super::World::served(super::served::serve);
-                mainstay_conformance::$area::$file::$case(&mut world);
-            })*
-        })*
-    };
+fn run(case: &str) {
+    cases::run(case, &mut TestDb::served(served::serve));
 }
 
-mainstay_conformance::every_case!(make);
-
-mod records {
-    use super::{World, served};
-    mainstay_conformance::every_record_case!(make);
-}
-
-mod runs {
-    use super::{World, served};
-    mainstay_conformance::every_run_case!(make);
-}
-
-mod outbox {
-    use super::{World, served};
-    mainstay_conformance::every_outbox_case!(make);
-}
-
-mod keyed {
-    use super::{World, served};
-    mainstay_conformance::every_keyed_case!(make);
-}
+mainstay_conformance::database_tests!();

@@ -3,26 +3,26 @@
 //! The implementations are the in-memory store, the engine in memory, on disk and through a server, and
 //! a store with fewer capabilities.
 
-mod bent;
 mod edited;
-mod less;
+mod faulty_store;
+mod mutation_tests;
+mod partial_store;
 #[path = "../served/mod.rs"]
 mod served;
-mod teeth;
 
-use mainstay_conformance::keyed_stand::{EngineWorld, MemoryWorld};
-use mainstay_conformance::{World, keyed_need, test_keyed_store};
+use mainstay_conformance::stores::keyed::{EngineSpaces, MemorySpaces};
+use mainstay_conformance::{KeyedState, TestDb, suite, test_keyed_store};
 
-test_keyed_store!(in_memory, MemoryWorld::default());
-test_keyed_store!(plain, less::plain());
-test_keyed_store!(engine, EngineWorld::of(World::memory()));
-test_keyed_store!(disk, EngineWorld::disk());
-test_keyed_store!(remote, EngineWorld::of(World::served(served::serve)));
+test_keyed_store!(in_memory, MemorySpaces::default());
+test_keyed_store!(plain, partial_store::plain());
+test_keyed_store!(engine, EngineSpaces::of(TestDb::memory()));
+test_keyed_store!(disk, EngineSpaces::disk());
+test_keyed_store!(remote, EngineSpaces::of(TestDb::served(served::serve)));
 
 /// The in-memory store skips only cases about missing capabilities and about reopening.
 #[test]
 fn memory_skips_little() {
-    for (case, why) in keyed_need::skipped(&MemoryWorld::default()) {
+    for (case, why) in suite::skipped::<dyn KeyedState>(&MemorySpaces::default()) {
         let is_lacking = case.starts_with("lacking::") || case.starts_with("durable::");
         assert!(is_lacking, "{case} is skipped: {why}");
     }
@@ -31,12 +31,12 @@ fn memory_skips_little() {
 /// Cases that need a missing capability are skipped and listed with the reason.
 #[test]
 fn what_is_lacking_is_listed() {
-    let skipped = keyed_need::skipped(&less::plain());
+    let skipped = suite::skipped::<dyn KeyedState>(&partial_store::plain());
     let why = |name: &str| skipped.iter().find(|(case, _)| *case == name).map(|(_, why)| why);
     assert_eq!(why("ordered::put_waits").unwrap(), "`plain` lacks Ordered");
     assert_eq!(why("batch::of_many").unwrap(), "`plain` lacks Atomic");
     assert_eq!(why("lacking::atomic"), None);
     assert_eq!(why("programs::of_newest_wins"), None);
-    let skipped = keyed_need::skipped(&MemoryWorld::default());
+    let skipped = suite::skipped::<dyn KeyedState>(&MemorySpaces::default());
     assert!(skipped.contains(&("lacking::merged", "`memory` has Merged".to_owned())));
 }

@@ -3,7 +3,7 @@
 use super::driver::{Driver, same};
 use super::step::{BRANCHES, CELLS, Step, TAGS};
 use mainstay::{At, Contract, Difference, DifferenceKind, MergeStrategy};
-use mainstay_conformance::oracle::{Change, ChangedOn};
+use mainstay_conformance::reference_model::{Change, ChangedOn};
 
 impl Driver {
     /// Runs a branch step. Returns false if the step is of another kind.

@@ -6,8 +6,8 @@ use mainstay::{
     Answer, CellCommand, Cells, Code, Command, Demand, Durability, ExpireOnly,
     InteractiveTransaction, Receipt, Record, RecordCommand, RequestId, Result, Transaction, Ttl,
 };
-use mainstay_conformance::World;
-use mainstay_conformance::oracle::{Open, Oracle};
+use mainstay_conformance::TestDb;
+use mainstay_conformance::reference_model::{Open, Oracle};
 use std::fmt::Debug;
 
 /// An open interactive transaction on both sides, and its branch.
@@ -19,7 +19,7 @@ pub struct Slot {
 
 /// The engine, the model, and the state between steps.
 pub struct Driver {
-    pub world: World,
+    pub world: TestDb,
     pub oracle: Oracle,
     pub slots: [Option<Slot>; 2],
     named: Option<Transaction>,
@@ -32,7 +32,7 @@ pub struct Driver {
 
 impl Driver {
     /// Creates an empty engine and model. The write buffer is small, so that the program causes flushes.
-    pub fn new(mut world: World, durability: Durability) -> Driver {
+    pub fn new(mut world: TestDb, durability: Durability) -> Driver {
         world.configure(move |options| {
             options.durability(durability).write_buffer_bytes(64 << 10).segment_bytes(64 << 10)
         });
@@ -55,7 +55,7 @@ impl Driver {
     }
 
     /// Like `run`, but calls `look` with the engine after each step.
-    pub fn run_watched(mut self, program: &Program, mut look: impl FnMut(usize, &World)) -> Tally {
+    pub fn run_watched(mut self, program: &Program, mut look: impl FnMut(usize, &TestDb)) -> Tally {
         for (number, step) in program.0.iter().enumerate() {
             self.step(step);
             assert_eq!(self.world.db().revision(), self.oracle.revision(), "after {step:?}");
@@ -183,7 +183,7 @@ fn on_cell(command: Command) -> Option<CellCommand> {
 }
 
 /// Runs one command: by its own method if it has one, otherwise in a transaction.
-fn run(world: &World, branch: &str, command: &Command) -> Result<Answer> {
+fn run(world: &TestDb, branch: &str, command: &Command) -> Result<Answer> {
     let db = world.db();
     let cells = db.branch(branch)?.cells();
     match command {
@@ -227,7 +227,7 @@ pub fn call(cells: &Cells, command: &CellCommand) -> Result<Answer> {
 }
 
 /// Calls the method of a record command, or runs it in a transaction if it has none.
-fn call_record(world: &World, branch: &str, command: &RecordCommand) -> Result<Answer> {
+fn call_record(world: &TestDb, branch: &str, command: &RecordCommand) -> Result<Answer> {
     let records = world.db().branch(branch)?.records();
     let reads = world.db().branch(branch)?.records();
     match command.clone() {

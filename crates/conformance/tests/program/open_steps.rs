@@ -7,7 +7,7 @@ use mainstay::{
     Answer, Appended, CellCommand, Code, Command, ErrorKind, Failed, InteractiveTransaction, Name,
     NewEvent, OutboxAnswer, RecordCommand, Result, RunAnswer, RunCommand, Ttl, Versioned,
 };
-use mainstay_conformance::oracle::Open;
+use mainstay_conformance::reference_model::Open;
 
 impl Driver {
     pub fn begin(&mut self, slot: usize, branch: &str) {

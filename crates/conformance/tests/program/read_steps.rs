@@ -3,7 +3,7 @@
 use super::driver::{Driver, same};
 use super::step::{BRANCHES, CELLS, PREFIXES, Step};
 use mainstay::{At, Cells, HistoryEntry, Value};
-use mainstay_conformance::oracle::{Moment, Version};
+use mainstay_conformance::reference_model::{Moment, Version};
 
 impl Driver {
     pub fn read_step(&mut self, step: &Step) {

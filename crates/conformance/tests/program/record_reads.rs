@@ -5,7 +5,7 @@ use super::read_steps::version;
 use super::record_steps::{Look, filters};
 use super::step::{BRANCHES, CELLS, PREFIXES, Step};
 use mainstay::{At, Fields, RecordHistoryEntry, Records};
-use mainstay_conformance::oracle::Version;
+use mainstay_conformance::reference_model::Version;
 
 impl Driver {
     /// Runs a record read. Returns false if the step is of another kind.

@@ -9,7 +9,7 @@ use mainstay::{
     Command, Condition, ExpireOnly, Field, FieldValue, HashCommand, RecordCommand, RecordWrite,
     Test, Ttl, Where,
 };
-use mainstay_conformance::oracle::Oracle;
+use mainstay_conformance::reference_model::Oracle;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

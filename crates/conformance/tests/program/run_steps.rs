@@ -7,7 +7,7 @@ use mainstay::{
     Answer, Appended, At, Command, Name, NewEvent, OutboxAnswer, OutboxCommand, Result, RunAnswer,
     RunCommand, RunFilter, RunStatus,
 };
-use mainstay_conformance::oracle::Oracle;
+use mainstay_conformance::reference_model::Oracle;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -6,7 +6,7 @@ use mainstay::{
     At, Command, EntryBlock, LogicalTime, SpaceInfo, SpaceOptions, StateCommand, StateKey,
     StateWrite, Version, VersionKind,
 };
-use mainstay_conformance::oracle::{Oracle, Space};
+use mainstay_conformance::reference_model::{Oracle, Space};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ impl SpaceWrite {
                 let info = SpaceInfo { options: SpaceOptions::default(), frontier: None };
                 let found = found.unwrap_or_else(|| Space::new(info, 0));
                 let space = cell(space);
-                let info = found.info;
+                let info = found.info_or_default();
                 let block = block(&found);
                 StateCommand::Restore { space, info, block, begun: None, ends: true }
             }
@@ -153,13 +153,13 @@ impl Driver {
             let keyed = self.world.db().branch(branch).unwrap().keyed(name).unwrap();
             let view = keyed.at(at).unwrap();
             let model = self.oracle.space(branch, name, moment);
-            let info = model.as_ref().map(|space| space.info);
+            let info = model.as_ref().and_then(|space| space.info);
             assert_eq!(view.info().unwrap(), info, "space {name} on {branch} at {at:?}");
             let Some(model) = model else { continue };
             let mut bytes = Vec::new();
             view.snapshot_to(&mut bytes).unwrap();
             assert!(
-                bytes == model.snapshot(),
+                bytes == model.snapshot(false),
                 "space {name} on {branch} at {at:?}: the model has {model:?}, the engine {}",
                 bytes.escape_ascii()
             );

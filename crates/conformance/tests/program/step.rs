@@ -7,7 +7,7 @@ use super::string_steps::Text;
 use mainstay::{
     CellCommand, Command, Contract, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value,
 };
-use mainstay_conformance::oracle::Oracle;
+use mainstay_conformance::reference_model::Oracle;
 use std::fmt;
 
 /// Names of cells; some are prefixes of others, and one is not ASCII.

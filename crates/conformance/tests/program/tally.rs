@@ -2,7 +2,7 @@
 
 use super::step::CELLS;
 use mainstay::{Contract, MergeStrategy};
-use mainstay_conformance::oracle::{ChangedOn, Oracle, is_of_spaces};
+use mainstay_conformance::reference_model::{ChangedOn, Oracle, is_of_spaces};
 
 /// Merges of two existing branches, by their relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

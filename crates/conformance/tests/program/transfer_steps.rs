@@ -3,7 +3,7 @@
 use super::driver::Driver;
 use super::step::{BRANCHES, CELLS, Step};
 use mainstay::{Branch, Fields, KeyedState, Value};
-use mainstay_conformance::World;
+use mainstay_conformance::TestDb;
 use std::fmt::Debug;
 
 /// The exported parts of a version: counter, value, expiry.
@@ -16,7 +16,7 @@ impl Driver {
         if let Ok(branch) = self.world.beside().branch(BRANCHES[*branch]) {
             let path = self.world.file("transfer");
             self.world.beside().export(branch.name(), &path, &mut |_| {}).unwrap();
-            let elsewhere = World::memory();
+            let elsewhere = TestDb::memory();
             elsewhere.db().import(&path, "copy", &mut |_| {}).unwrap();
             std::fs::remove_file(&path).unwrap();
             compare(&branch, &elsewhere.db().branch("copy").unwrap());

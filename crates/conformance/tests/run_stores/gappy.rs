@@ -1,7 +1,7 @@
-//! The gappy store as a world: it skips sequence numbers, and shows some events only after `settle`.
+//! The gappy store as a fixture: it skips sequence numbers, and shows some events only after `settle`.
 
-use mainstay_conformance::RunWorld;
-use mainstay_conformance::world::START_US;
+use mainstay_conformance::suite::Fixture;
+use mainstay_conformance::test_db::START_US;
 use mainstay_model::RunStore;
 use mainstay_runs::{GappyStore, Habit, HandTime};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ impl Gappy {
     }
 }
 
-impl RunWorld for Gappy {
-    fn store(&self) -> Arc<dyn RunStore> {
+impl Fixture<dyn RunStore> for Gappy {
+    fn open(&self, _: &str) -> Arc<dyn RunStore> {
         self.store.clone()
     }
 
@@ -40,7 +40,7 @@ impl RunWorld for Gappy {
         self.store.show_all();
     }
 
-    fn has_clock_in_hand(&self) -> bool {
+    fn has_manual_clock(&self) -> bool {
         true
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use mainstay::{Database, remote};
-use mainstay_conformance::world::Served;
+use mainstay_conformance::test_db::Served;
 use mainstay_server::resp::{self, Handle, Settings, Shared};
 use std::net::{SocketAddr, TcpListener};
 

@@ -2,20 +2,16 @@
 
 use super::served::Face;
 use mainstay::{Database, RecordStore, Records};
-use mainstay_conformance::StoreWorld;
-use mainstay_conformance::stand::Stand;
+use mainstay_conformance::stores::records::TestRecords;
+use mainstay_conformance::suite::Fixture;
 use std::sync::Arc;
 
 /// A store without control over its clock.
 struct Timeless(Arc<dyn RecordStore>);
 
-impl StoreWorld for Timeless {
-    fn store(&self) -> Arc<dyn RecordStore> {
+impl Fixture<dyn RecordStore> for Timeless {
+    fn open(&self, _: &str) -> Arc<dyn RecordStore> {
         self.0.clone()
-    }
-
-    fn pass_ms(&self, ms: u64) {
-        std::thread::sleep(std::time::Duration::from_millis(ms));
     }
 }
 
@@ -24,13 +20,13 @@ fn an_awaited_handle_is_a_store() {
     let db = Database::memory().unwrap();
     let face = Face::of(&db);
     let nothing = Timeless(Arc::new(db.records()));
-    let connected = Stand::of(&nothing).wait(face.options().connect_async()).unwrap();
-    let world = Timeless(Arc::new(Records::from(connected.records())));
-    let stand = Stand::of(&world);
-    stand.ok(stand.set_field("k", "a", "1".into()));
+    let connected = TestRecords::of(&nothing).wait(face.options().connect_async()).unwrap();
+    let fixture = Timeless(Arc::new(Records::from(connected.records())));
+    let store = TestRecords::of(&fixture);
+    store.ok(store.set_field("k", "a", "1".into()));
     assert_eq!(db.records().get_field("k", "a").unwrap(), Some(b"1".to_vec()));
-    stand.ok(stand.close());
-    assert!(!stand.ok(stand.ping()));
+    store.ok(store.close());
+    assert!(!store.ok(store.ping()));
     assert!(db.records().get("k").unwrap().is_some(), "the server goes on");
 }
 
@@ -40,9 +36,9 @@ fn a_server_that_cannot_be_reached_is_no_error_to_ping() {
     let face = Face::of(&db);
     let options = face.options().patience(std::time::Duration::from_millis(200));
     let client = options.connect().unwrap();
-    let world = Timeless(Arc::new(client.records()));
-    let stand = Stand::of(&world);
-    assert!(stand.ok(stand.ping()));
+    let fixture = Timeless(Arc::new(client.records()));
+    let store = TestRecords::of(&fixture);
+    assert!(store.ok(store.ping()));
     drop(face);
-    assert!(!stand.ok(stand.ping()));
+    assert!(!store.ok(store.ping()));
 }

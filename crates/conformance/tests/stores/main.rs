@@ -4,24 +4,24 @@
 //! capabilities.
 
 mod awaited;
-mod bent;
-mod less;
+mod faulty_store;
+mod mutation_tests;
+mod partial_store;
 #[path = "../served/mod.rs"]
 mod served;
-mod teeth;
 
-use mainstay_conformance::{World, need, test_store};
+use mainstay_conformance::{RecordStore, TestDb, suite, test_store};
 
-test_store!(memory, World::memory());
-test_store!(disk, World::disk());
-test_store!(remote, World::served(served::serve));
-test_store!(bucket, less::bucket());
-test_store!(plain, less::plain());
+test_store!(memory, TestDb::memory());
+test_store!(disk, TestDb::disk());
+test_store!(remote, TestDb::served(served::serve));
+test_store!(bucket, partial_store::bucket());
+test_store!(plain, partial_store::plain());
 
 /// The engine skips only cases about missing capabilities.
 #[test]
 fn the_engine_skips_nothing() {
-    for (case, why) in need::skipped(&World::memory()) {
+    for (case, why) in suite::skipped::<dyn RecordStore>(&TestDb::memory()) {
         let is_about_less = case.starts_with("lacking::") || case.starts_with("lifetime::");
         assert!(is_about_less, "{case} is skipped: {why}");
     }
@@ -30,7 +30,7 @@ fn the_engine_skips_nothing() {
 /// Cases that need a missing capability are skipped and listed with the reason.
 #[test]
 fn what_is_lacking_is_listed() {
-    let skipped = need::skipped(&less::bucket());
+    let skipped = suite::skipped::<dyn RecordStore>(&partial_store::bucket());
     let why = |name: &str| skipped.iter().find(|(case, _)| *case == name).map(|(_, why)| why);
     assert_eq!(why("swap::right_bytes_win").unwrap(), "`bucket` lacks FieldConditions");
     assert_eq!(why("expiry::put_changes_it").unwrap(), "`bucket` lacks Ttl");
