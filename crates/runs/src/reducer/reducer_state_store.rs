@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// Stores the states of reducers. A stored state may be lost, because it can be recomputed from the events.
-pub trait StateKeeper: Send + Sync {
+pub trait ReducerStateStore: Send + Sync {
     /// Returns the newest stored state of a run by a reducer of this version.
-    fn kept<'a>(
+    fn load<'a>(
         &'a self,
         run: &'a str,
         reducer: &'a str,
@@ -16,7 +16,7 @@ pub trait StateKeeper: Send + Sync {
     ) -> Answering<'a, Option<KeptState>>;
 
     /// Stores a state. A state of an earlier event does not replace one of a later event.
-    fn keep<'a>(
+    fn store<'a>(
         &'a self,
         run: &'a str,
         reducer: &'a str,
@@ -26,35 +26,35 @@ pub trait StateKeeper: Send + Sync {
 }
 
 /// Run, reducer, version.
-type Place = (String, String, u64);
+type StateId = (String, String, u64);
 
 /// An in-memory store with the newest state of each run, reducer and version.
 #[derive(Default)]
-pub struct MemoryKeeper(Mutex<BTreeMap<Place, KeptState>>);
+pub struct MemoryStateStore(Mutex<BTreeMap<StateId, KeptState>>);
 
-impl StateKeeper for MemoryKeeper {
-    fn kept<'a>(
+impl ReducerStateStore for MemoryStateStore {
+    fn load<'a>(
         &'a self,
         run: &'a str,
         reducer: &'a str,
         version: u64,
     ) -> Answering<'a, Option<KeptState>> {
-        let place = (run.to_owned(), reducer.to_owned(), version);
-        Box::pin(async move { Ok(self.0.lock().get(&place).cloned()) })
+        let id = (run.to_owned(), reducer.to_owned(), version);
+        Box::pin(async move { Ok(self.0.lock().get(&id).cloned()) })
     }
 
-    fn keep<'a>(
+    fn store<'a>(
         &'a self,
         run: &'a str,
         reducer: &'a str,
         version: u64,
         state: KeptState,
     ) -> Answering<'a, ()> {
-        let place = (run.to_owned(), reducer.to_owned(), version);
+        let id = (run.to_owned(), reducer.to_owned(), version);
         Box::pin(async move {
             let mut states = self.0.lock();
-            if states.get(&place).is_none_or(|old| old.seq <= state.seq) {
-                states.insert(place, state);
+            if states.get(&id).is_none_or(|current| current.seq <= state.seq) {
+                states.insert(id, state);
             }
             Ok(())
         })
@@ -65,20 +65,20 @@ impl StateKeeper for MemoryKeeper {
 ///
 /// Only the newest state of each run and reducer is stored. A state of another version replaces it.
 #[derive(Clone)]
-pub struct EngineKeeper {
+pub struct EngineStateStore {
     db: Database,
     branch: String,
 }
 
-impl EngineKeeper {
+impl EngineStateStore {
     /// Creates a store on a branch of a database.
-    pub fn on(db: &Database, branch: &str) -> EngineKeeper {
-        EngineKeeper { db: db.clone(), branch: branch.to_owned() }
+    pub fn on(db: &Database, branch: &str) -> EngineStateStore {
+        EngineStateStore { db: db.clone(), branch: branch.to_owned() }
     }
 }
 
-impl StateKeeper for EngineKeeper {
-    fn kept<'a>(
+impl ReducerStateStore for EngineStateStore {
+    fn load<'a>(
         &'a self,
         run: &'a str,
         reducer: &'a str,
@@ -87,7 +87,7 @@ impl StateKeeper for EngineKeeper {
         Box::pin(async move { self.db.branch(&self.branch)?.runs().kept(run, reducer, version) })
     }
 
-    fn keep<'a>(
+    fn store<'a>(
         &'a self,
         run: &'a str,
         reducer: &'a str,
@@ -98,9 +98,9 @@ impl StateKeeper for EngineKeeper {
             let run = Name::new(run)?;
             let reducer = reducer.to_owned();
             let KeptState { seq, state } = state;
-            let keep = RunCommand::Keep { run, reducer, version, seq, state };
+            let command = RunCommand::Keep { run, reducer, version, seq, state };
             // The state can be recomputed from the events, so the write need not wait for an fsync.
-            let transaction = Transaction::on(&self.branch).step(keep);
+            let transaction = Transaction::on(&self.branch).step(command);
             self.db.submit(transaction.durability(Durability::Memory)).await.map(drop)
         })
     }

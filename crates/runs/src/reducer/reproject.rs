@@ -1,12 +1,12 @@
 //! Reprojection of all runs for a new reducer version: in the background, with resumable progress.
 //!
 //! ```text
-//!   list --run after run--> Reduced::refresh --> keeper
+//!   list --run after run--> ReducerView::refresh --> state store
 //!                               |
 //!                           Progress { after, runs done, events done }   stored by the caller to resume later
 //! ```
 
-use crate::reduced::Reduced;
+use super::reducer_view::ReducerView;
 use mainstay_model::limits::PAGE_DEFAULT;
 use mainstay_model::{ErrorKind, Result, RunFilter, RunPage};
 use parking_lot::Mutex;
@@ -47,19 +47,19 @@ pub struct Failure {
 
 /// Reprojects all runs of a store. It can be shared: one task runs it while others read the progress.
 pub struct Reprojection {
-    reduced: Reduced,
+    view: ReducerView,
     progress: Mutex<Progress>,
 }
 
 impl Reprojection {
     /// Starts with the first run.
-    pub fn new(reduced: Reduced) -> Reprojection {
-        Reprojection::resume(reduced, Progress::default())
+    pub fn new(view: ReducerView) -> Reprojection {
+        Reprojection::resume(view, Progress::default())
     }
 
     /// Continues from a stored progress. An interrupted run continues from its last stored state.
-    pub fn resume(reduced: Reduced, progress: Progress) -> Reprojection {
-        Reprojection { reduced, progress: Mutex::new(progress) }
+    pub fn resume(view: ReducerView, progress: Progress) -> Reprojection {
+        Reprojection { view, progress: Mutex::new(progress) }
     }
 
     /// The progress so far.
@@ -90,9 +90,9 @@ impl Reprojection {
     }
 
     async fn project(&self, run: &str) -> Result<()> {
-        let refreshed = self.reduced.refresh(run).await;
+        let result = self.view.refresh(run).await;
         let mut progress = self.progress.lock();
-        match refreshed {
+        match result {
             Ok(events) => progress.events_done += events,
             // An error caused by a run or its reducer does not stop the others.
             Err(error) if error.kind() == ErrorKind::Invalid => {
@@ -119,7 +119,7 @@ impl Reprojection {
     }
 
     async fn page(&self, after: Option<&str>) -> Result<RunPage> {
-        self.reduced.store().list(&RunFilter::default(), after, PAGE_DEFAULT).await
+        self.view.store().list(&RunFilter::default(), after, PAGE_DEFAULT).await
     }
 }
 

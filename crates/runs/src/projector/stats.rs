@@ -1,13 +1,13 @@
 //! Metrics of a projector and of the runs it follows.
 
-use crate::projection::{Projection, ProjectionState};
+use super::projection::{Projection, ProjectionState};
 use mainstay_model::Stamp;
 use serde::{Deserialize, Serialize};
 
 /// The state and the counters of a projector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Figures {
+pub struct ProjectorStats {
     /// The number of followed runs.
     pub runs: u64,
     /// The number of followed runs that wait for an event.
@@ -22,13 +22,13 @@ pub struct Figures {
     pub gaps_given_up: u64,
     /// The counters.
     #[serde(flatten)]
-    pub counted: Counted,
+    pub counters: ProjectorCounters,
 }
 
 /// Monotonic counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counted {
+pub struct ProjectorCounters {
     /// Events folded, without those of a resync.
     pub events: u64,
     /// Resyncs from the first event.
@@ -46,7 +46,8 @@ pub struct Counted {
     /// Alerts dropped because they were not taken in time.
     pub alerts_dropped: u64,
     /// Illegal events not reported because of the limit per run.
-    pub alerts_untold: u64,
+    #[serde(rename = "alertsUntold")]
+    pub alerts_suppressed: u64,
     /// Polls of a run that failed.
     pub failures: u64,
 }
@@ -54,7 +55,7 @@ pub struct Counted {
 /// The state of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RunFigures {
+pub struct RunStats {
     /// The run.
     pub run_id: String,
     /// The state: current, or waiting for an event.
@@ -69,21 +70,21 @@ pub struct RunFigures {
     pub gaps_given_up: u64,
 }
 
-impl RunFigures {
-    pub(crate) fn of(run: &Projection, now_us: Stamp) -> RunFigures {
-        RunFigures {
+impl RunStats {
+    pub(crate) fn of(run: &Projection, now_us: Stamp) -> RunStats {
+        RunStats {
             run_id: run.snapshot.run_id.clone(),
             state: run.state,
             watermark: run.watermark(),
             lag_ms: run.lag_ms(now_us),
-            gaps_open: run.open.len() as u64,
-            gaps_given_up: run.given_up.len() as u64,
+            gaps_open: run.open_gaps.len() as u64,
+            gaps_given_up: run.abandoned_gaps.len() as u64,
         }
     }
 }
 
-impl Figures {
-    pub(crate) fn add(&mut self, run: &RunFigures) {
+impl ProjectorStats {
+    pub(crate) fn add(&mut self, run: &RunStats) {
         self.runs += 1;
         self.stale += u64::from(run.state == ProjectionState::Stale);
         self.lag_ms = self.lag_ms.max(run.lag_ms);

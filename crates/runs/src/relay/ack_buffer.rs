@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The results of a batch.
 #[derive(Default)]
-pub(super) struct Owed {
+pub(super) struct AckBuffer {
     /// The fencing token of the batch's lease.
     pub token: Stamp,
     pub delivered: Vec<u64>,
@@ -18,7 +18,7 @@ pub(super) struct Owed {
 
 /// The outbox's answer.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct ClaimReply {
     pub messages: Vec<Message>,
     /// The number of messages that another relay has claimed since, and which that relay settles.
     pub fenced: u64,
@@ -31,10 +31,10 @@ pub(super) struct Taken {
     pub due_in: Option<Duration>,
 }
 
-impl Owed {
+impl AckBuffer {
     /// The empty results of a batch with this token.
-    pub fn of(token: Stamp) -> Owed {
-        Owed { token, ..Owed::default() }
+    pub fn of(token: Stamp) -> AckBuffer {
+        AckBuffer { token, ..AckBuffer::default() }
     }
 
     pub fn add(&mut self, id: u64, delivered: Result<()>) {
@@ -71,36 +71,36 @@ impl Owed {
 }
 
 /// Reads the answers of such a transaction.
-pub(super) fn read(receipt: Receipt) -> Result<Taken> {
-    let mut taken = Taken { now: receipt.stamp, ..Taken::default() };
+pub(super) fn decode_reply(receipt: Receipt) -> Result<ClaimReply> {
+    let mut reply = ClaimReply { now: receipt.stamp, ..ClaimReply::default() };
     for answer in receipt.answers {
         match answer {
             Answer::Count(_) => {}
-            Answer::Failed(error) if error.code() == Code::Fenced => taken.fenced += 1,
+            Answer::Failed(error) if error.code() == Code::Fenced => reply.fenced += 1,
             Answer::Failed(error) => return Err(error),
-            Answer::Outbox(answer) => taken.absorb(*answer)?,
-            _ => return Err(unexpected()),
+            Answer::Outbox(answer) => reply.add_answer(*answer)?,
+            _ => return Err(unexpected_answer()),
         }
     }
-    let due = taken.state.oldest_due;
-    taken.due_in = due.map(|due| Duration::from_micros(due.saturating_sub(taken.now)));
-    Ok(taken)
+    let due = reply.state.oldest_due;
+    reply.due_in = due.map(|due| Duration::from_micros(due.saturating_sub(reply.now)));
+    Ok(reply)
 }
 
-impl Taken {
-    fn absorb(&mut self, answer: OutboxAnswer) -> Result<()> {
+impl ClaimReply {
+    fn add_answer(&mut self, answer: OutboxAnswer) -> Result<()> {
         match answer {
             OutboxAnswer::Messages(messages) => self.messages = messages,
             OutboxAnswer::Failed(failed) => self.dead += u64::from(failed == Failed::Dead),
             OutboxAnswer::State(state) => self.state = state,
-            _ => return Err(unexpected()),
+            _ => return Err(unexpected_answer()),
         }
         Ok(())
     }
 }
 
 #[cold]
-fn unexpected() -> Error {
+fn unexpected_answer() -> Error {
     let message = "the outbox answered something else than was asked: are both of one version?";
     Error::new(Code::Unsupported, message)
 }

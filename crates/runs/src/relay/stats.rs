@@ -1,12 +1,12 @@
 //! Metrics of a relay.
 
-use super::owed::{Owed, Taken};
+use super::ack_buffer::{AckBuffer, ClaimReply};
 use mainstay::OutboxState;
 use serde::Serialize;
 
 /// The totals of a relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RelayFigures {
+pub struct RelayStats {
     /// The number of messages claimed.
     pub claimed: u64,
     /// The number of messages delivered.
@@ -29,20 +29,20 @@ pub struct RelayFigures {
     pub last_error: Option<String>,
 }
 
-impl RelayFigures {
-    pub(super) fn exchanged(&mut self, taken: &Taken) {
-        self.claimed += taken.messages.len() as u64;
-        self.dead += taken.dead;
-        self.fenced += taken.fenced;
-        self.outbox = taken.state;
-        let due = taken.state.oldest_due.filter(|due| *due <= taken.now);
-        self.oldest_pending_us = due.map(|due| taken.now - due);
+impl RelayStats {
+    pub(super) fn add_reply(&mut self, reply: &ClaimReply) {
+        self.claimed += reply.messages.len() as u64;
+        self.dead += reply.dead;
+        self.fenced += reply.fenced;
+        self.outbox = reply.state;
+        let due = reply.state.oldest_due.filter(|due| *due <= reply.now);
+        self.oldest_pending_us = due.map(|due| reply.now - due);
     }
 
-    pub(super) fn delivered(&mut self, owed: &Owed) {
-        self.delivered += owed.delivered.len() as u64;
-        self.failed += owed.failed.len() as u64;
-        if let Some((_, error)) = owed.failed.last() {
+    pub(super) fn add_batch(&mut self, acks: &AckBuffer) {
+        self.delivered += acks.delivered.len() as u64;
+        self.failed += acks.failed.len() as u64;
+        if let Some((_, error)) = acks.failed.last() {
             self.last_error = Some(error.to_string());
         }
     }

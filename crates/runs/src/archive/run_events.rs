@@ -1,6 +1,6 @@
 //! Paged iterator over a run's events, and the running totals of an archive file.
 
-use super::line::{self, Foot, Head};
+use super::line::{self, Footer, Header};
 use super::name::hex;
 use mainstay::{
     CanonicalEvent, PageSize, Result, RunSnapshot, RunsAt, Stamp, reduce, reduce_parts,
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const PAGE: usize = 256;
 
 /// Iterates over the events of a run as of one point in time, in order.
-pub(super) struct Events<'v> {
+pub(super) struct RunEvents<'v> {
     view: &'v RunsAt,
     run: &'v str,
     after: u64,
@@ -20,9 +20,9 @@ pub(super) struct Events<'v> {
     size: PageSize,
 }
 
-impl<'v> Events<'v> {
-    pub fn of(view: &'v RunsAt, run: &'v str) -> Events<'v> {
-        Events { view, run, after: 0, page: VecDeque::new(), size: PageSize::upto(PAGE) }
+impl<'v> RunEvents<'v> {
+    pub fn of(view: &'v RunsAt, run: &'v str) -> RunEvents<'v> {
+        RunEvents { view, run, after: 0, page: VecDeque::new(), size: PageSize::upto(PAGE) }
     }
 
     fn fetch(&mut self) -> Result<()> {
@@ -32,7 +32,7 @@ impl<'v> Events<'v> {
     }
 }
 
-impl Iterator for Events<'_> {
+impl Iterator for RunEvents<'_> {
     type Item = Result<CanonicalEvent>;
 
     fn next(&mut self) -> Option<Result<CanonicalEvent>> {
@@ -48,7 +48,7 @@ impl Iterator for Events<'_> {
 }
 
 /// The running count, hash and snapshot of a file's lines.
-pub(super) struct Sum {
+pub(super) struct RunDigest {
     hash: Sha256,
     count: u64,
     pub snapshot: RunSnapshot,
@@ -58,24 +58,24 @@ pub(super) struct Sum {
     pub last_stored: Option<Stamp>,
 }
 
-impl Sum {
+impl RunDigest {
     /// Starts with the first line of a file.
-    pub fn behind(run: &str, head: &str) -> Sum {
-        let hash = Sha256::new().chain_update(head);
+    pub fn new(run: &str, header: &str) -> RunDigest {
+        let hash = Sha256::new().chain_update(header);
         let snapshot = RunSnapshot::new(run);
         let without_attempts = snapshot.clone();
-        Sum { hash, count: 0, snapshot, without_attempts, last_stored: None }
+        RunDigest { hash, count: 0, snapshot, without_attempts, last_stored: None }
     }
 
     /// Computes the totals of a run in the database.
-    pub fn of(head: &Head, events: Events<'_>) -> Result<Sum> {
-        let mut sum = Sum::behind(&head.run_id, &line::plain(head)?);
+    pub fn of(header: &Header, events: RunEvents<'_>) -> Result<RunDigest> {
+        let mut digest = RunDigest::new(&header.run_id, &line::encode_line(header)?);
         for event in events {
             let event = event?;
-            sum.add_event(&event);
-            sum.add_line(&line::event(event)?);
+            digest.add_event(&event);
+            digest.add_line(&line::encode_event(event)?);
         }
-        Ok(sum)
+        Ok(digest)
     }
 
     pub fn add_event(&mut self, event: &CanonicalEvent) {
@@ -91,17 +91,17 @@ impl Sum {
         self.hash.update(line);
     }
 
-    /// Returns whether `foot` is the correct last line for these lines, written by this version or an earlier
+    /// Returns whether `footer` is the correct last line for these lines, written by this version or an earlier
     /// one.
-    pub fn is_of(&self, foot: &Foot) -> bool {
-        let expected = self.foot();
-        let earlier = || self.without_attempts.hash() == foot.snapshot_hash;
-        (&foot.count, &foot.sha256) == (&expected.count, &expected.sha256)
-            && (foot.snapshot_hash == expected.snapshot_hash || earlier())
+    pub fn matches_footer(&self, footer: &Footer) -> bool {
+        let expected = self.footer();
+        let matches_earlier = || self.without_attempts.hash() == footer.snapshot_hash;
+        (&footer.count, &footer.sha256) == (&expected.count, &expected.sha256)
+            && (footer.snapshot_hash == expected.snapshot_hash || matches_earlier())
     }
 
-    pub fn foot(&self) -> Foot {
+    pub fn footer(&self) -> Footer {
         let sha256 = hex(&self.hash.clone().finalize());
-        Foot { count: self.count, sha256, snapshot_hash: self.snapshot.hash() }
+        Footer { count: self.count, sha256, snapshot_hash: self.snapshot.hash() }
     }
 }

@@ -25,13 +25,13 @@ impl Gap {
 
     /// The gap between two existing events, if any. It inherits the times of the known gap that it was part
     /// of.
-    pub fn between(before: u64, behind: u64, known: &[Gap], now_us: Stamp) -> Option<Gap> {
-        let first = before + 1;
-        let last = behind.checked_sub(1)?;
+    pub fn between(previous: u64, next: u64, known_gaps: &[Gap], now_us: Stamp) -> Option<Gap> {
+        let first = previous + 1;
+        let last = next.checked_sub(1)?;
         if first > last {
             return None;
         }
-        let old = known.iter().find(|gap| gap.first <= last && gap.last >= first);
+        let old = known_gaps.iter().find(|gap| gap.first <= last && gap.last >= first);
         let (seen_us, checked_us) =
             old.map_or((now_us, now_us), |gap| (gap.seen_us, gap.checked_us));
         Some(Gap { first, last, seen_us, checked_us })

@@ -1,6 +1,6 @@
 //! Settings of a projector.
 
-use crate::projector::Resync;
+use super::Resync;
 use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, Result};
 use serde::{Deserialize, Serialize};

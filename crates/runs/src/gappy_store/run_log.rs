@@ -6,33 +6,33 @@ use mainstay_model::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run.
-pub struct Log {
+pub struct RunLog {
     /// The last number that was assigned or burned.
     last_number: u64,
     events: BTreeMap<u64, CanonicalEvent>,
     keys: BTreeMap<String, u64>,
     /// Events that are not visible yet.
-    pub held: BTreeSet<u64>,
+    pub hidden: BTreeSet<u64>,
     /// If set, the next event is held back.
-    pub hold_next: bool,
+    pub hide_next: bool,
     /// True if the run was deleted.
-    pub deleted: bool,
+    pub is_deleted: bool,
     /// The metadata given at creation.
     pub metadata: Option<Value>,
     created: Stamp,
     updated: Stamp,
 }
 
-impl Log {
+impl RunLog {
     /// Creates a run without events.
-    pub fn new(now_us: Stamp) -> Log {
-        Log {
+    pub fn new(now_us: Stamp) -> RunLog {
+        RunLog {
             last_number: 0,
             events: BTreeMap::new(),
             keys: BTreeMap::new(),
-            held: BTreeSet::new(),
-            hold_next: false,
-            deleted: false,
+            hidden: BTreeSet::new(),
+            hide_next: false,
+            is_deleted: false,
             metadata: None,
             created: now_us,
             updated: now_us,
@@ -40,7 +40,7 @@ impl Log {
     }
 
     /// Burns numbers, which no event will have.
-    pub fn burn(&mut self, count: u64) {
+    pub fn skip_numbers(&mut self, count: u64) {
         self.last_number += count;
     }
 
@@ -50,10 +50,10 @@ impl Log {
     }
 
     /// The answer for a retried event whose key exists.
-    pub fn first_of(&self, key: &str, event: &NewEvent) -> Option<Appended> {
+    pub fn existing(&self, key: &str, event: &NewEvent) -> Option<Appended> {
         let first = &self.events[self.keys.get(key)?];
         let conflict = !first.says_the_same(event);
-        Some(Appended { idempotent: true, persisted: false, conflict, ..answer(first) })
+        Some(Appended { idempotent: true, persisted: false, conflict, ..append_result(first) })
     }
 
     /// Appends an event with a new key.
@@ -61,47 +61,47 @@ impl Log {
         &mut self,
         event: NewEvent,
         key: String,
-        written: u64,
+        sequence: u64,
         now_us: Stamp,
     ) -> Appended {
         self.last_number += 1;
-        let event_id = format!("00000000-0000-4000-8000-{written:012x}");
+        let event_id = format!("00000000-0000-4000-8000-{sequence:012x}");
         let event = event.stored(self.last_number, event_id, key, Instant::of_us(now_us));
-        if std::mem::take(&mut self.hold_next) {
-            self.held.insert(event.run_seq);
+        if std::mem::take(&mut self.hide_next) {
+            self.hidden.insert(event.run_seq);
         }
         self.updated = now_us;
-        let appended = answer(&event);
-        self.put(event);
+        let appended = append_result(&event);
+        self.insert(event);
         appended
     }
 
     /// Restores an archived event, unless it exists.
     pub fn restore(&mut self, event: CanonicalEvent) {
-        let is_there = self.events.contains_key(&event.run_seq);
-        if is_there || self.keys.contains_key(&event.idempotency_key) {
+        let is_present = self.events.contains_key(&event.run_seq);
+        if is_present || self.keys.contains_key(&event.idempotency_key) {
             return;
         }
         self.last_number = self.last_number.max(event.run_seq);
-        self.put(event);
+        self.insert(event);
     }
 
-    fn put(&mut self, event: CanonicalEvent) {
+    fn insert(&mut self, event: CanonicalEvent) {
         self.keys.insert(event.idempotency_key.clone(), event.run_seq);
         self.events.insert(event.run_seq, event);
     }
 
     /// Deletes the run. Returns whether it existed.
     pub fn delete(&mut self) -> bool {
-        let was_there = !self.deleted;
-        *self = Log { deleted: true, ..Log::new(self.created) };
-        was_there
+        let existed = !self.is_deleted;
+        *self = RunLog { is_deleted: true, ..RunLog::new(self.created) };
+        existed
     }
 
     /// Iterates over the visible events after this one.
     pub fn visible(&self, after_seq: u64) -> impl Iterator<Item = &CanonicalEvent> {
-        let behind = self.events.range(after_seq.saturating_add(1)..);
-        behind.map(|(_, event)| event).filter(|event| !self.held.contains(&event.run_seq))
+        let following = self.events.range(after_seq.saturating_add(1)..);
+        following.map(|(_, event)| event).filter(|event| !self.hidden.contains(&event.run_seq))
     }
 
     /// The run's metadata and status.
@@ -122,7 +122,7 @@ impl Log {
 }
 
 /// The result of an append.
-fn answer(event: &CanonicalEvent) -> Appended {
+fn append_result(event: &CanonicalEvent) -> Appended {
     Appended {
         run_seq: event.run_seq,
         idempotent: false,

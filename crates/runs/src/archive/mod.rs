@@ -25,7 +25,6 @@
 //! because they can be recomputed from the events.
 
 mod archiver;
-mod events;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -33,18 +32,19 @@ mod import;
 mod line;
 mod name;
 mod read;
+mod run_events;
 mod settings;
 mod store;
 mod write;
 
-pub use archiver::{Archiver, ArchiverFigures};
-pub use import::Imported;
+pub use archiver::{Archiver, ArchiverStats};
+pub use import::ImportReport;
 pub use name::ArchivedRun;
 pub use read::Contents;
 pub use settings::{ArchiveSettings, StoreSettings};
 pub use store::ArchiveStore;
 
-use crate::worker;
+use crate::threads;
 use mainstay::{
     Answer, Branch, Code, Database, Error, ErrorKind, Name, Result, RunAnswer, RunCommand,
     RunFilter, RunInfo, Stamp,
@@ -80,9 +80,9 @@ const PAGE: usize = 1_000;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Archive(Arc<Inner>);
+pub struct Archive(Arc<ArchiveShared>);
 
-struct Inner {
+struct ArchiveShared {
     db: Database,
     store: ArchiveStore,
     settings: ArchiveSettings,
@@ -139,8 +139,8 @@ impl Archive {
     pub fn new(db: &Database, store: ArchiveStore, settings: ArchiveSettings) -> Result<Archive> {
         settings.check()?;
         let db = db.clone();
-        let runtime = Some(worker::runtime()?);
-        Ok(Archive(Arc::new(Inner { db, store, settings, runtime })))
+        let runtime = Some(threads::runtime()?);
+        Ok(Archive(Arc::new(ArchiveShared { db, store, settings, runtime })))
     }
 
     /// Archives all due runs. A failed run stays, is counted and does not stop the others.
@@ -158,7 +158,7 @@ impl Archive {
         let branch = self.branch()?;
         let view = branch.runs().at(mainstay::At::Latest)?;
         let Some(info) = view.get(run)? else { return Ok(Outcome::Missing) };
-        let (run, contents) = self.wait(self.write(&view, &info))?;
+        let (run, contents) = self.block_on(self.write(&view, &info))?;
         Ok(if self.delete(&branch, &info)? {
             Outcome::Archived { run, events: contents.count }
         } else {
@@ -166,9 +166,9 @@ impl Archive {
         })
     }
 
-    /// Calls `work` with each due run until it returns `false`. A caller that archives these runs performs a
+    /// Calls `visit` with each due run until it returns `false`. A caller that archives these runs performs a
     /// [`round`](Archive::round) of its own.
-    pub fn each_due(&self, work: &mut dyn FnMut(&RunInfo) -> Result<bool>) -> Result<()> {
+    pub fn each_due(&self, visit: &mut dyn FnMut(&RunInfo) -> Result<bool>) -> Result<()> {
         let runs = self.branch()?.runs();
         let filter = self.filter()?;
         let mut after: Option<String> = None;
@@ -176,7 +176,7 @@ impl Archive {
             let page = runs.list(&filter, after.as_deref(), PAGE)?;
             let is_due = |run: &&RunInfo| !self.0.settings.only_ended || run.status.is_terminal();
             for run in page.runs.iter().filter(is_due) {
-                if !work(run)? {
+                if !visit(run)? {
                     return Ok(());
                 }
             }
@@ -196,11 +196,13 @@ impl Archive {
     }
 
     /// Deletes a run if it has not changed since it was read. A concurrent write keeps the run.
-    fn delete(&self, branch: &Branch, seen: &RunInfo) -> Result<bool> {
+    fn delete(&self, branch: &Branch, expected: &RunInfo) -> Result<bool> {
         branch.transaction(|t| {
-            let get = RunCommand::Get { run: Name::new(&seen.run_id)? };
+            let get = RunCommand::Get { run: Name::new(&expected.run_id)? };
             match info(t.run(get)?)? {
-                Some(now) if now.revision == seen.revision => t.delete_run(&seen.run_id),
+                Some(current) if current.revision == expected.revision => {
+                    t.delete_run(&expected.run_id)
+                }
                 _ => Ok(false),
             }
         })
@@ -210,7 +212,7 @@ impl Archive {
         self.0.db.branch(&self.0.settings.branch)
     }
 
-    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    fn block_on<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match &self.0.runtime {
             Some(runtime) => runtime.block_on(work),
             None => Err(Error::new(Code::Closed, "the archive is closed")),
@@ -218,7 +220,7 @@ impl Archive {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ArchiveShared {
     fn drop(&mut self) {
         // The last handle may be dropped in a context that must not block.
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
@@ -254,6 +256,6 @@ fn info(answer: Answer) -> Result<Option<RunInfo>> {
 }
 
 /// Returns whether the database or the archive is closed.
-fn is_over(error: &Error) -> bool {
+fn is_closed(error: &Error) -> bool {
     error.kind() == ErrorKind::Closed
 }

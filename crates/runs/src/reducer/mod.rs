@@ -3,8 +3,16 @@
 //! ```text
 //!   Reducer: a state of its own type, one event at a time      user code
 //!      |
-//!   AnyReducer: states as values, a page at a time             used by workers and keepers; panics become errors
+//!   AnyReducer: states as values, a page at a time             used by views; panics become errors
 //! ```
+
+mod reducer_state_store;
+mod reducer_view;
+mod reproject;
+
+pub use reducer_state_store::{EngineStateStore, MemoryStateStore, ReducerStateStore};
+pub use reducer_view::{ReducerView, STORE_AFTER_EVENTS};
+pub use reproject::{Failure, Progress, Reprojection};
 
 use mainstay_model::{
     CanonicalEvent, Code, Error, Result, RunSnapshot, Value, from_value, reduce, to_value,
@@ -81,9 +89,9 @@ impl<R: Reducer> AnyReducer for R {
     }
 
     fn initial(&self, run: &str) -> Result<Value> {
-        let made = catch_unwind(AssertUnwindSafe(|| Reducer::initial(self, run)));
+        let result = catch_unwind(AssertUnwindSafe(|| Reducer::initial(self, run)));
         let state =
-            made.map_err(|panic| panicked(self, &format!("beginning run `{run}`"), &*panic));
+            result.map_err(|panic| panic_error(self, &format!("beginning run `{run}`"), &*panic));
         to_value(&state?)
     }
 
@@ -91,28 +99,28 @@ impl<R: Reducer> AnyReducer for R {
         let mut state: R::State = from_value(state)?;
         for event in events {
             // `AssertUnwindSafe` is correct: the state is not used after a panic.
-            let applied = catch_unwind(AssertUnwindSafe(|| self.apply(&mut state, event)));
-            applied.map_err(|panic| panicked(self, &place(event), &*panic))?;
+            let result = catch_unwind(AssertUnwindSafe(|| self.apply(&mut state, event)));
+            result.map_err(|panic| panic_error(self, &event_label(event), &*panic))?;
         }
         to_value(&state)
     }
 }
 
-fn place(event: &CanonicalEvent) -> String {
+fn event_label(event: &CanonicalEvent) -> String {
     let CanonicalEvent { run_seq, event_id, run_id, event_type, .. } = event;
     format!("at event {run_seq} ({event_type}, `{event_id}`) of run `{run_id}`")
 }
 
 #[cold]
-fn panicked<R: Reducer + ?Sized>(reducer: &R, place: &str, panic: &(dyn Any + Send)) -> Error {
+fn panic_error<R: Reducer + ?Sized>(reducer: &R, place: &str, panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
-    let said = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message_text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = format!(
         "reducer `{}`, version {}, panicked {place}: {}; the log is untouched: mend the reducer and give it the \
          next version",
         reducer.name(),
         reducer.version(),
-        said.unwrap_or("no message")
+        message_text.unwrap_or("no message")
     );
     Error::new(Code::InvalidArgument, message)
 }

@@ -12,27 +12,27 @@
 //! that cannot be delivered waits longer after each try and is finally dead. Other messages never wait for
 //! it.
 
-mod figures;
+mod ack_buffer;
 mod file;
 mod memory;
-mod owed;
 mod settings;
+mod stats;
 mod thread;
 mod transport;
 
-pub use figures::RelayFigures;
 pub use file::FileTransport;
 pub use memory::MemoryTransport;
 pub use settings::RelaySettings;
+pub use stats::RelayStats;
 pub use thread::RelayThread;
 pub use transport::Transport;
 
-use crate::worker::panicked;
+use crate::threads::panic_error;
+use ack_buffer::{AckBuffer, ClaimReply};
 use mainstay::{
     Answering, Clock, Code, Database, Error, ErrorKind, Message, Outbox, Result, Revision,
     SystemClock,
 };
-use owed::{Owed, Taken};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::future::poll_fn;
@@ -44,9 +44,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// The pause after an error of the database.
-const REST: Duration = Duration::from_millis(200);
+const ERROR_PAUSE: Duration = Duration::from_millis(200);
 /// The longest wait on a remote database, because that wait cannot be interrupted.
-const SLICE: Duration = Duration::from_millis(250);
+const REMOTE_WAIT: Duration = Duration::from_millis(250);
 /// The page size for dead messages.
 const DEAD_PAGE: usize = 1_000;
 
@@ -66,13 +66,13 @@ const DEAD_PAGE: usize = 1_000;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Relay(Arc<Inner>);
+pub struct Relay(Arc<RelayShared>);
 
-struct Inner {
+struct RelayShared {
     db: Database,
     transport: Arc<dyn Transport>,
     settings: RelaySettings,
-    figures: Mutex<RelayFigures>,
+    stats: Mutex<RelayStats>,
     stopped: AtomicBool,
     /// The current batch size. It shrinks when deliveries take too long or batches are too large.
     batch: AtomicUsize,
@@ -86,11 +86,11 @@ impl Relay {
         settings: RelaySettings,
     ) -> Result<Relay> {
         settings.check()?;
-        let figures = Mutex::default();
+        let stats = Mutex::default();
         let stopped = AtomicBool::new(false);
         let db = db.clone();
         let batch = AtomicUsize::new(settings.batch);
-        Ok(Relay(Arc::new(Inner { db, transport, settings, figures, stopped, batch })))
+        Ok(Relay(Arc::new(RelayShared { db, transport, settings, stats, stopped, batch })))
     }
 
     /// Runs the relay on its own thread with its own runtime.
@@ -99,8 +99,8 @@ impl Relay {
     }
 
     /// The totals so far.
-    pub fn figures(&self) -> RelayFigures {
-        self.0.figures.lock().clone()
+    pub fn stats(&self) -> RelayStats {
+        self.0.stats.lock().clone()
     }
 
     /// Stops the relay after the current deliveries are finished and acknowledged.
@@ -114,24 +114,24 @@ impl Relay {
     /// Delivers one batch of the messages that can be claimed now. Returns the number claimed. It needs a
     /// tokio runtime with time.
     pub async fn round(&self) -> Result<usize> {
-        let taken = self.exchange(&Owed::default(), true).await?;
-        let claimed = taken.messages.len();
-        let owed = self.deliver(taken).await;
-        self.exchange(&owed, false).await.map(|_| claimed)
+        let reply = self.exchange(&AckBuffer::default(), true).await?;
+        let claimed = reply.messages.len();
+        let acks = self.deliver(reply).await;
+        self.exchange(&acks, false).await.map(|_| claimed)
     }
 
     /// Delivers until it is [stopped](Relay::stop). It needs a tokio runtime with time. If the future is
     /// dropped, its claimed messages can be claimed again when the lease ends.
     pub async fn run(&self) {
-        let mut owed = Owed::default();
+        let mut acks = AckBuffer::default();
         while !self.is_stopped() {
-            owed = match self.turn(&owed).await {
+            acks = match self.run_cycle(&acks).await {
                 Ok(next) => next,
-                Err(error) => self.rest(owed, &error).await,
+                Err(error) => self.pause_after_error(acks, &error).await,
             };
         }
-        if let Err(error) = self.exchange(&owed, false).await {
-            self.note(&error);
+        if let Err(error) = self.exchange(&acks, false).await {
+            self.record_error(&error);
         }
     }
 
@@ -160,23 +160,23 @@ impl Relay {
     }
 
     /// Settles the last messages, then delivers the next ones or waits.
-    async fn turn(&self, owed: &Owed) -> Result<Owed> {
+    async fn run_cycle(&self, acks: &AckBuffer) -> Result<AckBuffer> {
         // Read the revision before the claim, so that any message written after the claim ends the wait.
         let db = self.0.db.clone();
-        let seen = aside(move || db.try_revision()).await?;
-        let taken = self.exchange(owed, true).await?;
-        if taken.messages.is_empty() {
-            self.wait(seen, taken.due_in).await?;
+        let revision = run_blocking(move || db.try_revision()).await?;
+        let reply = self.exchange(acks, true).await?;
+        if reply.messages.is_empty() {
+            self.wait(revision, reply.due_in).await?;
         }
-        Ok(self.deliver(taken).await)
+        Ok(self.deliver(reply).await)
     }
 
     /// Settles messages, claims the next ones and reads the outbox's counts, in one transaction.
-    async fn exchange(&self, owed: &Owed, claims: bool) -> Result<Taken> {
+    async fn exchange(&self, acks: &AckBuffer, claims: bool) -> Result<ClaimReply> {
         let batch = claims.then(|| self.0.batch.load(Ordering::Relaxed));
-        let transaction = owed.transaction(&self.0.settings, batch);
-        let taken = match self.0.db.submit(transaction).await {
-            Ok(receipt) => owed::read(receipt)?,
+        let transaction = acks.transaction(&self.0.settings, batch);
+        let reply = match self.0.db.submit(transaction).await {
+            Ok(receipt) => ack_buffer::decode_reply(receipt)?,
             Err(error) => {
                 if error.kind() == ErrorKind::TooLarge {
                     self.claim_fewer();
@@ -184,45 +184,45 @@ impl Relay {
                 return Err(error);
             }
         };
-        self.0.figures.lock().exchanged(&taken);
-        Ok(taken)
+        self.0.stats.lock().add_reply(&reply);
+        Ok(reply)
     }
 
     /// Delivers messages one after another, then settles the transport.
-    async fn deliver(&self, taken: Taken) -> Owed {
+    async fn deliver(&self, reply: ClaimReply) -> AckBuffer {
         let clock = SystemClock::new();
         let lease = self.0.settings.lease();
-        let mut owed = Owed::of(taken.now);
-        let passed = || Duration::from_micros(clock.monotonic_us());
-        for message in taken.messages {
-            if passed() > lease / 2 {
+        let mut acks = AckBuffer::of(reply.now);
+        let elapsed = || Duration::from_micros(clock.monotonic_us());
+        for message in reply.messages {
+            if elapsed() > lease / 2 {
                 // Stop at half the lease; the next claimer delivers the rest. A message delivered late here
                 // could arrive after one that another relay delivered.
                 self.claim_fewer();
                 break;
             }
-            let delivered = self.deliver_one(&message, lease.saturating_sub(passed())).await;
-            owed.add(message.id, delivered);
+            let delivered = self.deliver_one(&message, lease.saturating_sub(elapsed())).await;
+            acks.add(message.id, delivered);
         }
-        self.settle(owed, lease.saturating_sub(passed())).await
+        self.flush_transport(acks, lease.saturating_sub(elapsed())).await
     }
 
-    async fn deliver_one(&self, message: &Message, within: Duration) -> Result<()> {
+    async fn deliver_one(&self, message: &Message, limit: Duration) -> Result<()> {
         let what = || format!("transport `{}`", self.0.transport.name());
-        guarded(&what, within, || self.0.transport.deliver(message)).await
+        call_transport(&what, limit, || self.0.transport.deliver(message)).await
     }
 
-    async fn settle(&self, mut owed: Owed, within: Duration) -> Owed {
-        if !owed.delivered.is_empty() {
+    async fn flush_transport(&self, mut acks: AckBuffer, limit: Duration) -> AckBuffer {
+        if !acks.delivered.is_empty() {
             let what = || format!("transport `{}`", self.0.transport.name());
-            if let Err(error) = guarded(&what, within, || self.0.transport.settle()).await {
-                owed.fail_all(&error);
+            if let Err(error) = call_transport(&what, limit, || self.0.transport.flush()).await {
+                acks.fail_all(&error);
             } else {
                 self.claim_more();
             }
         }
-        self.0.figures.lock().delivered(&owed);
-        owed
+        self.0.stats.lock().add_batch(&acks);
+        acks
     }
 
     fn claim_fewer(&self) {
@@ -238,63 +238,65 @@ impl Relay {
     }
 
     /// Waits for a new revision, for the next due message, or for the stop.
-    async fn wait(&self, seen: Revision, due_in: Option<Duration>) -> Result<()> {
+    async fn wait(&self, revision: Revision, due_in: Option<Duration>) -> Result<()> {
         let longest = due_in.map_or(self.0.settings.poll(), |due| due.min(self.0.settings.poll()));
         let relay = self.clone();
-        aside(move || relay.wait_here_or_there(seen, longest)).await
+        run_blocking(move || relay.wait_for_revision(revision, longest)).await
     }
 
-    fn wait_here_or_there(&self, seen: Revision, longest: Duration) -> Result<()> {
+    fn wait_for_revision(&self, revision: Revision, longest: Duration) -> Result<()> {
         let db = &self.0.db;
         if db.is_here() {
-            return db.wait_for_unless(seen + 1, longest, &self.0.stopped);
+            return db.wait_for_unless(revision + 1, longest, &self.0.stopped);
         }
-        match db.wait_for(seen + 1, longest.min(SLICE)) {
+        match db.wait_for(revision + 1, longest.min(REMOTE_WAIT)) {
             Err(error) if error.code() == Code::TimedOut => Ok(()),
             answer => answer,
         }
     }
 
     /// After a failed transaction, pauses and keeps the results for the next try.
-    async fn rest(&self, owed: Owed, error: &Error) -> Owed {
-        self.note(error);
+    async fn pause_after_error(&self, acks: AckBuffer, error: &Error) -> AckBuffer {
+        self.record_error(error);
         match error.kind() {
             ErrorKind::Closed => self.stop(),
-            _ => tokio::time::sleep(REST).await,
+            _ => tokio::time::sleep(ERROR_PAUSE).await,
         }
-        owed
+        acks
     }
 
-    fn note(&self, error: &Error) {
-        let mut figures = self.0.figures.lock();
-        figures.errors += 1;
-        figures.last_error = Some(error.to_string());
+    fn record_error(&self, error: &Error) {
+        let mut stats = self.0.stats.lock();
+        stats.errors += 1;
+        stats.last_error = Some(error.to_string());
     }
 }
 
 /// Runs blocking work outside the async runtime's threads.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::new(Code::Unsupported, error.to_string())))
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|error| Err(Error::new(Code::Unsupported, error.to_string())))
 }
 
 /// Calls a transport with a timeout. A panic becomes an error.
-async fn guarded<'t>(
+async fn call_transport<'t>(
     what: &impl Fn() -> String,
-    within: Duration,
+    limit: Duration,
     call: impl FnOnce() -> Answering<'t, ()>,
 ) -> Result<()> {
-    let caught = |panic: Box<dyn Any + Send>| Err(panicked(&what(), &*panic));
+    let to_error = |panic: Box<dyn Any + Send>| Err(panic_error(&what(), &*panic));
     // `AssertUnwindSafe` is correct: state left inconsistent by a panic belongs to the transport alone.
     let mut answer = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(answer) => answer,
-        Err(panic) => return caught(panic),
+        Err(panic) => return to_error(panic),
     };
     let answer = poll_fn(|context| {
         catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)))
-            .unwrap_or_else(|panic| Poll::Ready(caught(panic)))
+            .unwrap_or_else(|panic| Poll::Ready(to_error(panic)))
     });
-    timeout(within, answer).await.unwrap_or_else(|_| {
+    timeout(limit, answer).await.unwrap_or_else(|_| {
         let message = format!("{} was not done within the lease", what());
         Err(Error::new(Code::TimedOut, message))
     })

@@ -14,7 +14,7 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
 
 /// Converts a panic to an error.
 #[cold]
-pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
+pub(crate) fn panic_error(what: &str, panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     Error::new(Code::Unsupported, format!("{what} panicked, which is a bug to be reported: {text}"))
