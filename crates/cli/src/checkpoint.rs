@@ -14,7 +14,7 @@ use super::progress::Bar;
 use clap::{Args, Subcommand};
 use mainstay::{KeyedState, Progress};
 use mainstay_runs::archive::{ArchiveStore, StoreSettings};
-use mainstay_streams::{Checkpoints, Job, Manifest, Shelf};
+use mainstay_streams::{CheckpointStore, Checkpoints, Job, Manifest};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The default location of checkpoints.
@@ -118,7 +118,7 @@ impl CheckpointVerb {
 
 impl CheckpointStoreArgs {
     /// Opens checkpoint storage for reading. Never creates a missing directory.
-    fn open(&self) -> Result<Shelf> {
+    fn open(&self) -> Result<CheckpointStore> {
         let StoreSettings::Directory { path } = StoreSettings::of(&self.shelf) else {
             return self.make();
         };
@@ -133,10 +133,10 @@ impl CheckpointStoreArgs {
     }
 
     /// Opens checkpoint storage for writing.
-    fn make(&self) -> Result<Shelf> {
+    fn make(&self) -> Result<CheckpointStore> {
         Ok(match StoreSettings::of(&self.shelf) {
-            StoreSettings::Directory { path } => Shelf::directory(path)?,
-            bucket => Shelf::objects(ArchiveStore::open(&bucket)?.objects().clone())?,
+            StoreSettings::Directory { path } => CheckpointStore::directory(path)?,
+            bucket => CheckpointStore::objects(ArchiveStore::open(&bucket)?.objects().clone())?,
         })
     }
 
@@ -146,7 +146,7 @@ impl CheckpointStoreArgs {
     }
 }
 
-fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
+fn of_job(shelf: CheckpointStore, job: &str) -> Result<Checkpoints> {
     let found = Checkpoints::of_job(shelf, job)?;
     found.ok_or_else(|| {
         Failure::negative(format!(
@@ -157,10 +157,10 @@ fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
 
 /// Wraps checkpoint storage so that a progress bar counts its reads and writes, up to `total` bytes if that
 /// is known.
-fn with_progress(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
+fn with_progress(shelf: CheckpointStore, what: &'static str, total: Option<u64>) -> CheckpointStore {
     let bar = Bar::of_bytes(what);
     let done = AtomicU64::new(0);
-    shelf.watched(move |bytes| {
+    shelf.with_progress(move |bytes| {
         let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         bar.show(Progress {
             phase: what,
@@ -295,7 +295,7 @@ impl Take {
             let hint = format!("if space {} has its states, say --operator {theirs}", self.space);
             return Err(Failure::error(message).hint(&hint));
         }
-        Ok(checkpoints.take(&*space)?)
+        Ok(checkpoints.create(&*space)?)
     }
 }
 

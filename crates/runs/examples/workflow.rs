@@ -39,7 +39,7 @@ struct Worker<'d> {
 
 /// The end of a worker.
 #[derive(PartialEq, Eq)]
-enum End {
+enum WorkerEnd {
     Crashed,
     Finished,
 }
@@ -59,7 +59,7 @@ pub fn main() -> Result<()> {
 
     let fork = fork_before_failure(&db, &before.0)?;
     let worker = Worker { branch: &fork, clock: &clock, card: "the other card", writes_left: 99 };
-    assert!(worker.run()? == End::Finished, "it has more writes than it needs");
+    assert!(worker.run()? == WorkerEnd::Finished, "it has more writes than it needs");
     let fixed = show("fixed", &fork)?;
     assert_eq!(fixed.1.status, RunStatus::Completed);
     assert!(fixed.1.steps.values().all(|step| step.status == StepStatus::Success));
@@ -81,7 +81,7 @@ fn work_until_finished(path: &Path, clock: &Arc<ManualClock>) -> Result<u32> {
         let branch = db.branch("main")?;
         let end = Worker { branch: &branch, clock, card: "an old card", writes_left }.run()?;
         db.close()?;
-        if end == End::Finished {
+        if end == WorkerEnd::Finished {
             return Ok(writes_left - 1);
         }
     }
@@ -90,13 +90,13 @@ fn work_until_finished(path: &Path, clock: &Arc<ManualClock>) -> Result<u32> {
 
 impl Worker<'_> {
     /// Does the whole run from its beginning. Work done before is found by its keys and not repeated.
-    fn run(mut self) -> Result<End> {
+    fn run(mut self) -> Result<WorkerEnd> {
         if !self.tell(NewEvent::new(RUN, "RunStarted").plan(PLAN))? {
-            return Ok(End::Crashed);
+            return Ok(WorkerEnd::Crashed);
         }
         for step in STEPS {
             if !self.tell(event("StepStarted", step))? {
-                return Ok(End::Crashed);
+                return Ok(WorkerEnd::Crashed);
             }
             if let Some(failure) = self.failure_of(step) {
                 let failed = self.tell(event("StepFailed", step).value(failure))?;
@@ -108,15 +108,15 @@ impl Worker<'_> {
                 _ => "as planned",
             };
             if !self.tell(event("StepCompleted", step).value(done))? {
-                return Ok(End::Crashed);
+                return Ok(WorkerEnd::Crashed);
             }
         }
         self.finish(true, "RunCompleted")
     }
 
-    fn finish(&mut self, is_alive: bool, how: &str) -> Result<End> {
+    fn finish(&mut self, is_alive: bool, how: &str) -> Result<WorkerEnd> {
         let told = is_alive && self.tell(NewEvent::new(RUN, how).plan(PLAN))?;
-        Ok(if told { End::Finished } else { End::Crashed })
+        Ok(if told { WorkerEnd::Finished } else { WorkerEnd::Crashed })
     }
 
     fn failure_of(&self, step: &str) -> Option<&'static str> {
@@ -193,8 +193,8 @@ fn deliver(db: &Database) -> Result<()> {
     let transport = MemoryTransport::new();
     let relay = Relay::new(db, transport.clone(), RelaySettings::default())?.start()?;
     let messages = transport.wait_for(usize::try_from(waiting).unwrap_or(usize::MAX));
-    let figures = relay.stop();
-    assert_eq!((figures.delivered, db.outbox().state()?.pending), (waiting, 0));
+    let stats = relay.stop();
+    assert_eq!((stats.delivered, db.outbox().state()?.pending), (waiting, 0));
     assert!(messages.is_sorted_by_key(|message| message.id), "messages of a run keep their order");
     println!("The relay sent {} messages of the outbox, in order:", messages.len());
     for message in &messages {

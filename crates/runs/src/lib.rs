@@ -5,9 +5,9 @@
 //!                     |
 //!                    run --ended, old enough--> Archive: written, read back, deleted --import--> run
 //!
-//!   dyn RunStore --events--> Projector --> snapshots, alerts, figures       for stores with gaps
+//!   dyn RunStore --events--> Projector --> snapshots, alerts, statistics    for stores with gaps
 //!        |
-//!        '--events--> Reducer --> Reduced: states, stored by a StateKeeper  for user-defined states
+//!        '--events--> Reducer --> ReducerView: states in a ReducerStateStore for user-defined states
 //!                                    ^
 //!                              Reprojection: recomputes all runs for a new reducer version
 //! ```
@@ -17,57 +17,47 @@
 //!
 //! ```
 //! use mainstay_model::{NewEvent, RunStatus, RunStore};
-//! use mainstay_runs::{GappyStore, HandTime, Projector, Settings};
+//! use mainstay_runs::{GappyStore, ManualClock, Projector, Settings};
 //! use std::sync::Arc;
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let time = HandTime::at_us(1_700_000_000_000_000);
+//! let time = ManualClock::at_us(1_700_000_000_000_000);
 //! let store = Arc::new(GappyStore::new(time.clone()));
 //! let projector = Projector::new(store.clone(), time.clone(), Settings::default())?;
 //! projector.follow("r")?;
 //!
 //! store.append_event(NewEvent::new("r", "RunStarted").plan("1")).await?;
-//! store.hold_next("r");
+//! store.hide_next("r");
 //! store.append_event(NewEvent::new("r", "RunPaused").plan("1")).await?;
 //! store.append_event(NewEvent::new("r", "RunResumed").plan("1")).await?;
 //!
 //! // The second event is not visible yet: the projection waits for it and is marked stale.
 //! projector.poll("r").await?;
 //! assert!(projector.is_stale("r") && projector.snapshot("r").unwrap().last_event_seq == 1);
-//! store.show("r", 2);
+//! store.make_visible("r", 2);
 //! projector.poll("r").await?;
 //! assert!(!projector.is_stale("r") && projector.snapshot("r").unwrap().last_event_seq == 3);
 //! # Ok::<(), mainstay_model::Error>(()) }).unwrap();
 //! ```
 
-mod alert;
 pub mod archive;
-mod figures;
-mod gap;
-mod gappy;
-mod keeper;
-mod projection;
+mod clock;
+mod gappy_store;
 mod projector;
-mod reduced;
 mod reducer;
 pub mod relay;
-mod reproject;
-mod settings;
-mod time;
-mod worker;
+mod threads;
 
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use archive::fuzz;
 
-pub use alert::{Alert, AlertKind, Severity};
-pub use figures::{Counted, Figures, RunFigures};
-pub use gap::Gap;
-pub use gappy::{GappyStore, Habit};
-pub use keeper::{EngineKeeper, MemoryKeeper, StateKeeper};
-pub use projection::{Projection, ProjectionState};
-pub use projector::{Projector, Resync};
-pub use reduced::{KEEP_AFTER_EVENTS, Reduced};
-pub use reducer::{AnyReducer, DefaultReducer, Reducer};
-pub use reproject::{Failure, Progress, Reprojection};
-pub use settings::Settings;
-pub use time::{HandTime, Sleeping, Time, TokioTime};
+pub use clock::{AsyncClock, ManualClock, SleepFuture, TokioClock};
+pub use gappy_store::{GapBehaviour, GappyStore};
+pub use projector::{
+    Alert, AlertKind, Gap, Projection, ProjectionState, Projector, ProjectorCounters,
+    ProjectorStats, Resync, RunStats, Settings, Severity,
+};
+pub use reducer::{
+    AnyReducer, DefaultReducer, EngineStateStore, Failure, MemoryStateStore, Progress, Reducer,
+    ReducerStateStore, ReducerView, Reprojection, STORE_AFTER_EVENTS,
+};

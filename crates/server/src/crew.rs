@@ -8,16 +8,16 @@
 
 use crate::config::Config;
 use mainstay::{Database, Result};
-use mainstay_runs::archive::{Archiver, ArchiverFigures};
-use mainstay_runs::relay::{RelayFigures, RelayThread};
+use mainstay_runs::archive::{Archiver, ArchiverStats};
+use mainstay_runs::relay::{RelayStats, RelayThread};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The relay and the archiver of a server, if configured.
 #[derive(Default)]
 pub struct Crew {
-    relay: Mutex<Hand<RelayThread, RelayFigures>>,
-    archiver: Mutex<Hand<Archiver, ArchiverFigures>>,
+    relay: Mutex<Hand<RelayThread, RelayStats>>,
+    archiver: Mutex<Hand<Archiver, ArchiverStats>>,
 }
 
 /// A running service, or the final figures of one that ended or never started.
@@ -38,17 +38,17 @@ impl Crew {
     }
 
     /// Returns the figures of the relay so far.
-    pub fn relayed(&self) -> RelayFigures {
+    pub fn relayed(&self) -> RelayStats {
         match &*self.relay.lock() {
-            Hand::Works(relay) => relay.figures(),
+            Hand::Works(relay) => relay.stats(),
             Hand::Ended(figures) => figures.clone(),
         }
     }
 
     /// Returns the figures of the archiver so far.
-    pub fn archived(&self) -> ArchiverFigures {
+    pub fn archived(&self) -> ArchiverStats {
         match &*self.archiver.lock() {
-            Hand::Works(archiver) => archiver.figures(),
+            Hand::Works(archiver) => archiver.stats(),
             Hand::Ended(figures) => figures.clone(),
         }
     }
@@ -57,7 +57,7 @@ impl Crew {
     pub fn stop(&self) {
         let mut hand = self.relay.lock();
         if let Some(figures) = hand.end(RelayThread::stop) {
-            let RelayFigures { delivered, failed, dead, .. } = figures;
+            let RelayStats { delivered, failed, dead, .. } = figures;
             tracing::info!(delivered, failed, dead, "the relay of the outbox stopped");
         }
         let mut hand = self.archiver.lock();

@@ -7,7 +7,7 @@ use mainstay_runs::relay::{FileTransport, Relay, RelaySettings};
 use mainstay_sim::cuts::{Recording, Start};
 use mainstay_sim::disk::{Event, Homes, Model, Mount, Tape};
 use mainstay_streams::{
-    Cause, Checkpoints, FileSink, Job, MemoryState, Opened, Output, Shelf, Sink,
+    Cause, CheckpointStore, Checkpoints, FileSink, Job, MemoryState, OpenStatus, Output, Sink,
 };
 use std::io::Read;
 use std::path::Path;
@@ -151,8 +151,8 @@ fn a_run_is_in_the_database_or_in_the_archive() {
 #[test]
 fn a_checkpoint_that_was_taken_is_there() {
     let open = |root: &Path| {
-        let shelf = Shelf::directory(root.join("srv/checkpoints/of/jobs")).unwrap();
-        Checkpoints::open(shelf, Job::new("job", "counts")).unwrap().keep(2)
+        let store = CheckpointStore::directory(root.join("srv/checkpoints/of/jobs")).unwrap();
+        Checkpoints::open(store, Job::new("job", "counts")).unwrap().keep(2)
     };
     let perform = |root: &Path, _: &Said, say: &dyn Fn(&str)| {
         let space = Database::memory().unwrap().keyed("counts").unwrap();
@@ -163,7 +163,7 @@ fn a_checkpoint_that_was_taken_is_there() {
         for round in latest + 1..=4 {
             let put = StateWrite::put("key", format!("{round}"), round);
             space.write(vec![put, StateWrite::advance("source", round)]).unwrap();
-            let manifest = checkpoints.take(&space).unwrap();
+            let manifest = checkpoints.create(&space).unwrap();
             say(&format!("taken {}", manifest.checkpoint));
         }
     };
@@ -197,7 +197,7 @@ fn what_a_sink_has_prepared_and_committed_is_there() {
         let mut sink = FileSink::<String>::new("out", place(root));
         let before = said.last("checkpoint");
         let mut position = said.last("prepared");
-        assert_eq!(sink.open(position).unwrap(), Opened::Ready);
+        assert_eq!(sink.open(position).unwrap(), OpenStatus::Ready);
         for checkpoint in before..=4 {
             if checkpoint > before {
                 position = sink.write(&outputs(checkpoint * 10..checkpoint * 10 + 10)).unwrap();
@@ -218,7 +218,7 @@ fn what_a_sink_has_prepared_and_committed_is_there() {
         assert!(text.len() as u64 >= position("committed"), "LOST: {text}, {said:?}");
         assert!(all.starts_with(&text), "{text}, {said:?}");
         let mut sink = FileSink::<String>::new("out", place(root));
-        assert_eq!(sink.open(position("prepared")).unwrap(), Opened::Ready, "LOST: {said:?}");
+        assert_eq!(sink.open(position("prepared")).unwrap(), OpenStatus::Ready, "LOST: {said:?}");
     });
 }
 

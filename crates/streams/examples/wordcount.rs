@@ -13,7 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mainstay::{Clock, Database, Durability, Keyed, SystemClock};
 use mainstay_model::{Code, Error, LogicalTime, Result};
 use mainstay_streams::{
-    Checkpoints, FileSink, Job, Pipeline, Shelf, Source, Sourced, StatefulOperator, Worker,
+    CheckpointStore, Checkpoints, FileSink, Job, Pipeline, Source, SourceItem, StatefulOperator,
+    Worker,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,7 +31,7 @@ const WORDS: [&str; 24] = [
 ];
 
 /// The state of a word is its count. The outputs are words with their counts.
-type Counting = Worker<StatefulOperator<String, u64, (String, u64)>>;
+type CountWorker = Worker<StatefulOperator<String, u64, (String, u64)>>;
 
 fn main() {
     if let Err(error) = run() {
@@ -71,7 +72,7 @@ fn run() -> Result<()> {
 }
 
 /// Builds the pipeline, which continues from its last checkpoint.
-fn open(directory: &Path, text: &Path, counts: Keyed) -> Result<Counting> {
+fn open(directory: &Path, text: &Path, counts: Keyed) -> Result<CountWorker> {
     let count = |count: Option<u64>, word: &String, _| {
         let count = count.unwrap_or(0) + 1;
         // Every ten-thousandth occurrence is an output.
@@ -79,11 +80,11 @@ fn open(directory: &Path, text: &Path, counts: Keyed) -> Result<Counting> {
         Ok((Some(count), told.into_iter().collect()))
     };
     let pipeline = Pipeline::of(StatefulOperator::new("counts", String::clone, count))
-        .source(WordsOf::open(text)?)
+        .source(FileWords::open(text)?)
         .sink(FileSink::new("told", directory.join("told")))
         .batch(BATCH);
-    let shelf = Shelf::directory(directory.join("checkpoints"))?;
-    let checkpoints = Checkpoints::open(shelf, Job::new("wordcount", "counts"))?.keep(3);
+    let store = CheckpointStore::directory(directory.join("checkpoints"))?;
+    let checkpoints = Checkpoints::open(store, Job::new("wordcount", "counts"))?.keep(3);
     let worker = Worker::open(pipeline, Arc::new(counts), checkpoints)?;
     match worker.latest() {
         Some(latest) => println!("going on; the last checkpoint was {}", latest.checkpoint),
@@ -92,7 +93,7 @@ fn open(directory: &Path, text: &Path, counts: Keyed) -> Result<Counting> {
     Ok(worker)
 }
 
-fn work(worker: &mut Counting, length: u64) -> Result<()> {
+fn work(worker: &mut CountWorker, length: u64) -> Result<()> {
     let style = "{bar:40} {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}  {msg}";
     let bar = ProgressBar::new(length)
         .with_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));
@@ -106,7 +107,7 @@ fn work(worker: &mut Counting, length: u64) -> Result<()> {
             last_us = now_us;
             bar.set_message(format!("checkpoint {}", manifest.checkpoint));
         }
-        bar.set_position(worker.pipeline().place().values().sum());
+        bar.set_position(worker.pipeline().source_positions().values().sum());
         if progress.ended {
             bar.finish();
             return Ok(());
@@ -182,16 +183,16 @@ fn generate(path: &Path, lines: u64) -> Result<()> {
 
 /// The words of a file as a source. A word's time and position are its offset in the file, so a word that is
 /// read again is recognized.
-struct WordsOf {
+struct FileWords {
     path: PathBuf,
     file: BufReader<File>,
     offset: u64,
 }
 
-impl WordsOf {
-    fn open(path: &Path) -> Result<WordsOf> {
+impl FileWords {
+    fn open(path: &Path) -> Result<FileWords> {
         let file = File::open(path).map_err(|error| failed("open", path, &error))?;
-        Ok(WordsOf {
+        Ok(FileWords {
             path: path.to_owned(),
             file: BufReader::with_capacity(1 << 20, file),
             offset: 0,
@@ -216,7 +217,7 @@ impl WordsOf {
     }
 }
 
-impl Source for WordsOf {
+impl Source for FileWords {
     type Item = String;
 
     fn name(&self) -> &str {
@@ -229,7 +230,7 @@ impl Source for WordsOf {
         sought.map(drop).map_err(|error| failed("seek in", &self.path, &error))
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<String>>> {
+    fn next(&mut self) -> Result<Option<SourceItem<String>>> {
         let mut word = Vec::new();
         let skipped = self.take(false, &mut Vec::new());
         let start = self.offset;
@@ -239,7 +240,7 @@ impl Source for WordsOf {
             return Ok(None);
         }
         let item = String::from_utf8_lossy(&word).into_owned();
-        Ok(Some(Sourced { item, time: LogicalTime::new(0, start), position: self.offset }))
+        Ok(Some(SourceItem { item, time: LogicalTime::new(0, start), position: self.offset }))
     }
 }
 

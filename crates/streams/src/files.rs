@@ -25,6 +25,6 @@ pub(crate) fn sync_directory(directory: &Path) -> Result<()> {
 
 /// Adds context to an error message.
 #[cold]
-pub(crate) fn within(context: impl std::fmt::Display, error: &Error) -> Error {
+pub(crate) fn with_context(context: impl std::fmt::Display, error: &Error) -> Error {
     Error::new(error.code(), format!("{context}: {}", error.message()))
 }

@@ -1,16 +1,15 @@
-//! Fuzz targets: arbitrary bytes for the decoders of manifests, board messages, outputs, states and file
+//! Fuzz targets: arbitrary bytes for the decoders of manifests, coordination messages, outputs, states and file
 //! names. No input may panic, and decoded content must round-trip.
 
 #[cfg(test)]
 #[path = "../../../fuzz/feeding.rs"]
 mod feeding;
 
-use crate::board::{self, Order};
 use crate::checkpoint::Manifest;
-use crate::coordinator::Said;
-use crate::sink::name_again;
-use crate::window::WindowState;
-use crate::working::read_state;
+use crate::coordination::{self, CheckpointStatus, ShardStatus};
+use crate::operator::WindowState;
+use crate::pipeline::batch_states::read_state;
+use crate::sink::reformat_name;
 use crate::{Output, OutputId, StateKeyCodec};
 use mainstay_model::Value;
 use serde::Serialize;
@@ -19,52 +18,55 @@ use std::fmt::Debug;
 
 /// Fuzzes the manifest decoder, with the bytes as they are and with a corrected hash.
 pub fn manifest(bytes: &[u8]) {
-    for bytes in [bytes, &mended(bytes)] {
+    for bytes in [bytes, &with_correct_hash(bytes)] {
         let Ok(manifest) = Manifest::decode("fuzzed", bytes) else { continue };
         assert!(manifest.files().all(|file| file.bytes <= manifest.bytes()));
-        let written = manifest.encode().expect("what was read can be written");
-        assert_eq!(Manifest::decode("again", &written).as_ref(), Ok(&manifest));
+        let encoded = manifest.encode().expect("what was read can be written");
+        assert_eq!(Manifest::decode("again", &encoded).as_ref(), Ok(&manifest));
     }
 }
 
-/// Fuzzes the decoders of board messages, outputs and their ids, window states, keys and sink file names.
+/// Fuzzes the decoders of coordination messages, outputs and their ids, window states, keys and sink file names.
 pub fn notes(bytes: &[u8]) {
-    again(bytes, |bytes| read_state::<WindowState<u64>>(b"k", bytes).ok());
-    again(bytes, |bytes| serde_json::from_slice::<Output<u64>>(bytes).ok());
-    again(bytes, note::<Order>);
-    again(bytes, note::<Said>);
+    check_round_trip(bytes, |bytes| read_state::<WindowState<u64>>(b"k", bytes).ok());
+    check_round_trip(bytes, |bytes| serde_json::from_slice::<Output<u64>>(bytes).ok());
+    check_round_trip(bytes, decode_message::<CheckpointStatus>);
+    check_round_trip(bytes, decode_message::<ShardStatus>);
     if let Ok(key) = u64::from_key(bytes) {
         assert_eq!(key.to_key(), bytes);
     }
     if let Ok(key) = String::from_key(bytes) {
         assert_eq!(key.to_key(), bytes);
-        words(&key);
+        text_forms(&key);
     }
 }
 
-fn words(text: &str) {
+fn text_forms(text: &str) {
     if let Ok(id) = text.parse::<OutputId>() {
         assert_eq!(id.to_string(), text.to_ascii_lowercase());
     }
-    if let Some(name) = name_again(text) {
+    if let Some(name) = reformat_name(text) {
         assert_eq!(name, text, "a file has one name");
     }
 }
 
-/// Decodes a board message.
-fn note<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    board::read(&Value::from(std::str::from_utf8(bytes).ok()?)).ok()
+/// Decodes a coordination message.
+fn decode_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    coordination::decode(&Value::from(std::str::from_utf8(bytes).ok()?)).ok()
 }
 
-fn again<T: Serialize + PartialEq + Debug>(bytes: &[u8], read: impl Fn(&[u8]) -> Option<T>) {
+fn check_round_trip<T: Serialize + PartialEq + Debug>(
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> Option<T>,
+) {
     if let Some(first) = read(bytes) {
-        let written = serde_json::to_vec(&first).expect("what was read can be written");
-        assert_eq!(read(&written), Some(first));
+        let encoded = serde_json::to_vec(&first).expect("what was read can be written");
+        assert_eq!(read(&encoded), Some(first));
     }
 }
 
 /// Replaces the hash by the correct one. Otherwise a fuzzer would never get past the hash check.
-fn mended(bytes: &[u8]) -> Vec<u8> {
+fn with_correct_hash(bytes: &[u8]) -> Vec<u8> {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let line = [&bytes[..end], b"\n"].concat();
     let hash = blake3::hash(&line).to_hex();
@@ -75,9 +77,9 @@ fn mended(bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::feeding::{changes, check_targets, feed, seeds};
     use super::*;
-    use crate::coordinator::Stage;
-    use crate::window::Window;
-    use crate::{Cause, Checkpoints, Job, MemoryState, Shelf};
+    use crate::coordination::Phase;
+    use crate::operator::Window;
+    use crate::{Cause, CheckpointStore, Checkpoints, Job, MemoryState};
     use mainstay_model::{KeyedState, LogicalTime, StateWrite};
     use proptest::collection::vec;
     use proptest::option;
@@ -105,12 +107,13 @@ mod tests {
         for bytes in all() {
             let read = Manifest::decode("seed", &bytes).unwrap();
             assert_eq!(read.encode().as_ref(), Ok(&bytes));
-            assert_eq!(mended(&bytes), bytes);
+            assert_eq!(with_correct_hash(&bytes), bytes);
             let size = format!("\"bytes\":{}", read.shards[0].files[0].bytes);
             let text = String::from_utf8(bytes).unwrap();
             let changed = text.replacen(&size, &format!("\"bytes\":{}", u64::MAX), 1);
             assert!(Manifest::decode("changed", changed.as_bytes()).is_err());
-            let changed = Manifest::decode("mended", &mended(changed.as_bytes())).unwrap();
+            let changed =
+                Manifest::decode("mended", &with_correct_hash(changed.as_bytes())).unwrap();
             assert_eq!(changed.bytes(), u64::MAX);
         }
     }
@@ -147,8 +150,8 @@ mod tests {
     #[ignore = "writes into the repository"]
     fn write_seeds() {
         let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::directory(directory.path()).unwrap();
-        let checkpoints = Checkpoints::open(shelf, Job::new("orders", "count")).unwrap();
+        let store = CheckpointStore::directory(directory.path()).unwrap();
+        let checkpoints = Checkpoints::open(store, Job::new("orders", "count")).unwrap();
         let state = MemoryState::new();
         fs::create_dir_all(seeds("manifest")).unwrap();
         for (name, version) in [("full", 1), ("later", 2)] {
@@ -157,7 +160,7 @@ mod tests {
                 StateWrite::advance("orders", version),
             ];
             state.write(writes).unwrap();
-            let manifest = checkpoints.take(&state).unwrap();
+            let manifest = checkpoints.create(&state).unwrap();
             fs::write(seeds("manifest").join(name), manifest.encode().unwrap()).unwrap();
         }
     }
@@ -173,19 +176,19 @@ mod tests {
         write("output", &serde_json::to_vec(&output(b"user-7")).unwrap());
         write("output-hex", &serde_json::to_vec(&output(b"\xff\x00")).unwrap());
         write("id", output(b"user-7").id.to_string().as_bytes());
-        let stage = Stage::Aborted { why: "shard 1 began again".into() };
+        let phase = Phase::Aborted { why: "shard 1 began again".into() };
         write(
             "order",
-            &serde_json::to_vec(&Order {
+            &serde_json::to_vec(&CheckpointStatus {
                 checkpoint: 7,
                 epoch: 1,
                 shards: 2,
                 patience_ms: Some(9),
-                stage,
+                phase,
             })
             .unwrap(),
         );
-        write("failed", &serde_json::to_vec(&Said::Failed("no room".into())).unwrap());
+        write("failed", &serde_json::to_vec(&ShardStatus::Failed("no room".into())).unwrap());
         let window = Window { start_ms: 0, end_ms: 60_000, value: 7_u64 };
         write("windows", &serde_json::to_vec(&WindowState { windows: vec![window] }).unwrap());
         write("part", b"part-00000000000000000120");

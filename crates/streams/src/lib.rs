@@ -15,50 +15,45 @@
 //! atomically, so they agree after a crash. An output's id is derived from its cause, so an output that is
 //! sent again is recognized.
 
-mod board;
-mod calendar;
 mod checkpoint;
-mod coordinator;
-mod dedup;
+mod coordination;
 mod files;
-mod frontier;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-mod key;
 mod memory;
 mod operator;
-mod outlet;
 mod output;
 mod pipeline;
 mod position;
-mod runner;
 mod sink;
 mod source;
-mod typed;
-mod watermark;
-mod window;
+mod state;
+mod time;
 mod worker;
-mod working;
 
-pub use board::{Board, Conductor, Order};
 pub use checkpoint::{
-    Checkpoints, FilePart, Job, Manifest, Move, ShardPart, ShardReport, Shelf, VersionName, divide,
+    CheckpointStore, Checkpoints, FilePart, Job, KeyGroupMove, Manifest, ShardPart, ShardReport,
+    VersionName, divide,
 };
-pub use coordinator::{Coordinator, Outcome, Place, Said, Stage};
-pub use dedup::{Deduplicating, Seen};
-pub use frontier::Frontier;
-pub use key::StateKeyCodec;
+pub use coordination::{
+    CheckpointCoordinator, CheckpointStatus, CoordinationStore, CoordinatorState, Outcome, Phase,
+    ShardStatus,
+};
 pub use memory::MemoryState;
-pub use operator::{Applied, EventTime, Moment, Operator, StatefulOperator};
-pub use outlet::Behind;
-pub use output::{Cause, Output, OutputId};
-pub use pipeline::{Barrier, Pipeline, PipelineBuilder, Progress};
-pub use sink::{Committed, FileSink, IdempotentSink, MemorySink, Opened, Share, Sink};
-pub use source::{
-    Arrived, Items, JsonLines, LINE_LIMIT_BYTES, Lines, Merged, Rising, Source, Sourced,
+pub use operator::{
+    ApplyContext, ApplyResult, EventTime, Operator, StatefulOperator, Window, WindowOperator,
+    WindowState, Windows,
 };
-pub use typed::{TypedPage, TypedState};
-pub use watermark::Watermark;
-pub use window::{Window, WindowState, Windowed, Windows};
+pub use output::{Cause, Deduplicator, Output, OutputId, OutputIdSet};
+pub use pipeline::{Barrier, Pipeline, PipelineBuilder, Progress};
+pub use sink::{
+    CommittedOutput, FileSink, IdempotentSink, MemorySink, OpenStatus, ShardId, Sink, SinkLag,
+};
+pub use source::{
+    Items, JsonLines, LINE_LIMIT_BYTES, Lines, MergedItem, MonotonicSource, Source, SourceItem,
+    SourceMerger, SourcePositions,
+};
+pub use state::{StateKeyCodec, TypedPage, TypedState};
+pub use time::{Frontier, Watermark};
 pub use worker::Worker;

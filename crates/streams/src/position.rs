@@ -12,14 +12,14 @@
 //! In the space of an idempotent sink, `sink/<name>` is the position of shard 0 before any rescaling, and
 //! `sink/<name>/<epoch>/<shard>` that of the other shards.
 
-use crate::sink::Share;
+use crate::sink::ShardId;
 
 pub(crate) const OPERATORS: &str = "operator/";
 pub(crate) const SOURCES: &str = "source/";
 const SINKS: &str = "sink/";
 const LATE: &str = "late/";
 /// The number of rescalings before a shard began.
-pub(crate) const DIVISION: &str = "division";
+pub(crate) const RESCALE_COUNT: &str = "division";
 
 pub(crate) fn operator(name: &str) -> String {
     format!("{OPERATORS}{name}")
@@ -34,17 +34,17 @@ pub(crate) fn sink(name: &str) -> String {
 }
 
 /// The position of a shard's outputs in a space that shards may share.
-pub(crate) fn sink_of(name: &str, share: Share) -> String {
-    if share == Share::default() {
+pub(crate) fn shard_sink(name: &str, shard_id: ShardId) -> String {
+    if shard_id == ShardId::default() {
         sink(name)
     } else {
-        format!("{}/{}/{}", sink(name), share.epoch, share.shard)
+        format!("{}/{}/{}", sink(name), shard_id.epoch, shard_id.shard)
     }
 }
 
 /// Returns whether a position belongs to one shard only.
-pub(crate) fn is_of_one_shard(name: &str) -> bool {
-    name.starts_with(SINKS) || name.starts_with(LATE) || name == DIVISION
+pub(crate) fn is_shard_local(name: &str) -> bool {
+    name.starts_with(SINKS) || name.starts_with(LATE) || name == RESCALE_COUNT
 }
 
 pub(crate) fn watermark(operator: &str) -> String {

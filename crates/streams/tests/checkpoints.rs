@@ -1,13 +1,14 @@
 //! Checkpoints: each kept one restores exactly, and damaged, foreign or partial ones are refused.
 
 use mainstay::{Code, Database, ErrorKind, Keyed, KeyedState, SpaceOptions, StateWrite};
-use mainstay_streams::{Checkpoints, Job, MemoryState, Shelf};
+use mainstay_streams::{CheckpointStore, Checkpoints, Job, MemoryState};
 use object_store::memory::InMemory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn checkpoints(directory: &Path) -> Checkpoints {
-    Checkpoints::open(Shelf::directory(directory).unwrap(), Job::new("job", "counts")).unwrap()
+    Checkpoints::open(CheckpointStore::directory(directory).unwrap(), Job::new("job", "counts"))
+        .unwrap()
 }
 
 /// Changes a space in each round: puts, deletions, items, positions.
@@ -49,7 +50,7 @@ fn any_that_is_kept_comes_back_as_it_was() {
     let mut snapshots = Vec::new();
     for round in 1..=12 {
         change(&space, round);
-        let manifest = checkpoints.take(&space).unwrap();
+        let manifest = checkpoints.create(&space).unwrap();
         assert_eq!(manifest.checkpoint, round);
         assert_eq!(manifest.shards[0].positions["source/orders"], round * 10);
         snapshots.push((round, KeyedState::snapshot(&space).unwrap()));
@@ -77,7 +78,7 @@ fn on_a_new_machine_it_goes_on_with_a_full_one() {
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     for round in 1..=3 {
         change(&space, round);
-        checkpoints(directory.path()).take(&space).unwrap();
+        checkpoints(directory.path()).create(&space).unwrap();
     }
     let snapshot = KeyedState::snapshot(&space).unwrap();
     let again = Database::memory().unwrap().keyed("elsewhere").unwrap();
@@ -89,10 +90,10 @@ fn on_a_new_machine_it_goes_on_with_a_full_one() {
     checkpoints.restore(3, 0, &again).unwrap();
     assert!(KeyedState::snapshot(&again).unwrap() == snapshot);
     change(&again, 4);
-    let manifest = checkpoints.take(&again).unwrap();
+    let manifest = checkpoints.create(&again).unwrap();
     assert!(manifest.shards[0].files.last().unwrap().full, "its mark was of another database");
     change(&again, 5);
-    let manifest = checkpoints.take(&again).unwrap();
+    let manifest = checkpoints.create(&again).unwrap();
     assert!(!manifest.shards[0].files.last().unwrap().full);
     checkpoints.verify(5).unwrap();
 }
@@ -104,7 +105,7 @@ fn every_damage_is_found_and_changes_nothing() {
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     for round in 1..=2 {
         change(&space, round);
-        checkpoints.take(&space).unwrap();
+        checkpoints.create(&space).unwrap();
     }
     checkpoints.verify(2).unwrap();
     let other = MemoryState::new();
@@ -146,7 +147,7 @@ fn a_file_of_another_checkpoint_is_found_out() {
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     for round in 1..=2 {
         change(&space, round);
-        checkpoints.take(&space).unwrap();
+        checkpoints.create(&space).unwrap();
     }
     let file = |id: u64| {
         let manifest = checkpoints.manifest(id).unwrap();
@@ -164,10 +165,10 @@ fn what_is_of_another_job_operator_or_number_of_groups_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     change(&space, 1);
-    checkpoints(directory.path()).take(&space).unwrap();
-    let shelf = || Shelf::directory(directory.path()).unwrap();
+    checkpoints(directory.path()).create(&space).unwrap();
+    let store = || CheckpointStore::directory(directory.path()).unwrap();
     let refused = |job: Job, word: &str| {
-        let checkpoints = Checkpoints::open(shelf(), job).unwrap();
+        let checkpoints = Checkpoints::open(store(), job).unwrap();
         let error = checkpoints.restore(1, 0, &MemoryState::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.message().contains(word), "{error}");
@@ -178,11 +179,11 @@ fn what_is_of_another_job_operator_or_number_of_groups_is_refused() {
     std::fs::rename(directory.path().join("job"), directory.path().join("stolen")).unwrap();
     refused(Job::new("stolen", "counts"), "job job");
     for name in ["", "../up", ".hidden", "a/b", "a b"] {
-        assert!(Checkpoints::open(shelf(), Job::new(name, "counts")).is_err(), "{name}");
+        assert!(Checkpoints::open(store(), Job::new(name, "counts")).is_err(), "{name}");
     }
     let of_64 = Database::memory().unwrap().keyed("counts").unwrap();
     of_64.declare(SpaceOptions::default().groups(64)).unwrap();
-    let error = checkpoints(directory.path()).take(&of_64).unwrap_err();
+    let error = checkpoints(directory.path()).create(&of_64).unwrap_err();
     assert!(error.message().contains("64 groups"), "{error}");
 }
 
@@ -192,7 +193,7 @@ fn one_that_has_no_manifest_is_none() {
     let checkpoints = checkpoints(directory.path());
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     change(&space, 1);
-    checkpoints.take(&space).unwrap();
+    checkpoints.create(&space).unwrap();
     let before = checkpoints.latest().unwrap();
     change(&space, 2);
     let report = checkpoints.write(2, 0, 0..128, &space, before.as_ref()).unwrap();
@@ -216,12 +217,12 @@ fn one_that_has_no_manifest_is_none() {
 
 #[test]
 fn a_store_of_objects_does_as_well() {
-    let shelf = Shelf::objects(Arc::new(InMemory::new())).unwrap();
-    let checkpoints = Checkpoints::open(shelf, Job::new("job", "counts")).unwrap().keep(2);
+    let store = CheckpointStore::objects(Arc::new(InMemory::new())).unwrap();
+    let checkpoints = Checkpoints::open(store, Job::new("job", "counts")).unwrap().keep(2);
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     for round in 1..=4 {
         change(&space, round);
-        checkpoints.take(&space).unwrap();
+        checkpoints.create(&space).unwrap();
     }
     assert_eq!(checkpoints.list().unwrap(), [3, 4]);
     checkpoints.verify(3).unwrap();
@@ -260,18 +261,18 @@ fn one_whose_files_are_not_all_there_is_not_made() {
 #[test]
 fn as_many_are_kept_as_the_job_says_whoever_takes_one() {
     let directory = tempfile::tempdir().unwrap();
-    let shelf = || Shelf::directory(directory.path()).unwrap();
+    let store = || CheckpointStore::directory(directory.path()).unwrap();
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     change(&space, 1);
     let own = checkpoints(directory.path()).keep(14);
     for _ in 0..14 {
-        own.take(&space).unwrap();
+        own.create(&space).unwrap();
     }
-    let other = Checkpoints::of_job(shelf(), "job").unwrap().unwrap();
-    other.take(&space).unwrap();
+    let other = Checkpoints::of_job(store(), "job").unwrap().unwrap();
+    other.create(&space).unwrap();
     assert_eq!(other.list().unwrap().len(), 14);
-    checkpoints(directory.path()).keep(3).take(&space).unwrap();
-    let other = Checkpoints::of_job(shelf(), "job").unwrap().unwrap();
+    checkpoints(directory.path()).keep(3).create(&space).unwrap();
+    let other = Checkpoints::of_job(store(), "job").unwrap().unwrap();
     other.rescale(2).unwrap();
     // Three checkpoints, of which one is the last of its epoch.
     assert_eq!(other.list().unwrap(), [15, 16, 17]);
@@ -283,7 +284,7 @@ fn what_a_crash_left_half_written_goes_with_later_ones() {
     let checkpoints = checkpoints(directory.path());
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     change(&space, 1);
-    checkpoints.take(&space).unwrap();
+    checkpoints.create(&space).unwrap();
     let job = directory.path().join("job");
     let old = format!("{:020}-0-0a.part", 1);
     let live = format!("{:020}-0-0b.part", 3);
@@ -293,7 +294,7 @@ fn what_a_crash_left_half_written_goes_with_later_ones() {
         job.join("data").join(&live),
     ];
     left.iter().for_each(|path| std::fs::write(path, "half of it").unwrap());
-    checkpoints.take(&space).unwrap();
+    checkpoints.create(&space).unwrap();
     assert_eq!(left.map(|path| path.exists()), [false, false, true], "the last is under way");
 }
 
@@ -303,7 +304,7 @@ fn a_file_that_is_no_manifest_by_its_name_is_none() {
     let checkpoints = checkpoints(directory.path());
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     change(&space, 1);
-    checkpoints.take(&space).unwrap();
+    checkpoints.create(&space).unwrap();
     let manifests = directory.path().join("job/manifests");
     for name in ["7", "00000000000000000007-1", "00000000000000000007~", "+0000000000000000007"] {
         std::fs::copy(manifests.join(format!("{:020}", 1)), manifests.join(name)).unwrap();

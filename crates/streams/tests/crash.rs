@@ -15,7 +15,8 @@
 use mainstay::{Database, Durability, KeyedState};
 use mainstay_model::{LogicalTime, Result};
 use mainstay_streams::{
-    Checkpoints, FileSink, Job, Pipeline, Shelf, Source, Sourced, StatefulOperator, Worker,
+    CheckpointStore, Checkpoints, FileSink, Job, Pipeline, Source, SourceItem, StatefulOperator,
+    Worker,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -54,7 +55,7 @@ impl Source for Words {
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<u64>>> {
+    fn next(&mut self) -> Result<Option<SourceItem<u64>>> {
         if self.next == self.items {
             return Ok(None);
         }
@@ -67,7 +68,7 @@ impl Source for Words {
             Some(start) => LogicalTime::new(start, self.given),
         };
         let item = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        Ok(Some(Sourced { item: item % WORDS, time, position }))
+        Ok(Some(SourceItem { item: item % WORDS, time, position }))
     }
 }
 
@@ -88,8 +89,8 @@ fn work(directory: &Path, items: u64, on_arrival: bool, mut said: impl FnMut()) 
     let db = Database::open(directory.join("db")).unwrap();
     // No fsync of its own: a crash leaves a moment between two checkpoints.
     let state = Arc::new(db.keyed("counts").unwrap().durability(Durability::Memory));
-    let shelf = Shelf::directory(directory.join("checkpoints")).unwrap();
-    let checkpoints = Checkpoints::open(shelf, Job::new("words", "counts")).unwrap().keep(3);
+    let store = CheckpointStore::directory(directory.join("checkpoints")).unwrap();
+    let checkpoints = Checkpoints::open(store, Job::new("words", "counts")).unwrap().keep(3);
     let counts = StatefulOperator::new(
         "counts",
         |word| format!("word-{word:04}"),

@@ -5,7 +5,7 @@ mod common;
 use common::{Event, digest, source};
 use mainstay_model::{Code, ErrorKind, KeyedState, LogicalTime};
 use mainstay_streams::{
-    Cause, Deduplicating, FileSink, MemoryState, Opened, Output, Pipeline, Seen, Sink,
+    Cause, Deduplicator, FileSink, MemoryState, OpenStatus, Output, OutputIdSet, Pipeline, Sink,
 };
 use proptest::prelude::*;
 use std::fs::OpenOptions;
@@ -48,7 +48,7 @@ fn output_is_seen_with_its_checkpoint_and_not_before() {
     let root = tempfile::tempdir().unwrap();
     let directory = &root.path().join("new").join("out");
     let mut sink = sink(directory);
-    assert_eq!(sink.open(0).unwrap(), Opened::Ready);
+    assert_eq!(sink.open(0).unwrap(), OpenStatus::Ready);
     let first = sink.write(&outputs(0..5)).unwrap();
     assert_eq!(first, lines(0..5).len() as u64);
     assert_eq!(names(directory), ["staged-00000000000000000000"]);
@@ -138,7 +138,7 @@ fn whatever_a_crash_left_beyond_the_position_is_cut_off() {
         std::fs::write(directory.join("notes"), "not ours").unwrap();
 
         let mut second = sink(directory);
-        assert_eq!(second.open(position).unwrap(), Opened::Ready);
+        assert_eq!(second.open(position).unwrap(), OpenStatus::Ready);
         let end = second.write(&outputs(4..6)).unwrap();
         second.prepare(2).unwrap();
         second.commit(2, end).unwrap();
@@ -160,11 +160,11 @@ fn a_sink_that_holds_less_says_so_and_keeps_it() {
     let active = root.path().join(format!("staged-{kept:020}"));
     OpenOptions::new().write(true).open(&active).unwrap().set_len(1).unwrap();
     let mut second = sink(root.path());
-    assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept });
+    assert_eq!(second.open(position).unwrap(), OpenStatus::Lagging { position: kept });
     // The directory may have lost the file's name too.
     std::fs::remove_file(active).unwrap();
-    assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept });
-    assert_eq!(second.open(kept).unwrap(), Opened::Ready);
+    assert_eq!(second.open(position).unwrap(), OpenStatus::Lagging { position: kept });
+    assert_eq!(second.open(kept).unwrap(), OpenStatus::Ready);
     let end = second.write(&outputs(2..4)).unwrap();
     second.prepare(2).unwrap();
     second.commit(2, end).unwrap();
@@ -188,10 +188,14 @@ fn zeros_and_torn_lines_are_not_held() {
         let mut cut = whole.clone();
         cut[zeros..].fill(0);
         std::fs::write(&active, cut).unwrap();
-        assert_eq!(sink(root.path()).open(position).unwrap(), Opened::Behind { held }, "{zeros}");
+        assert_eq!(
+            sink(root.path()).open(position).unwrap(),
+            OpenStatus::Lagging { position: held },
+            "{zeros}"
+        );
     }
     let mut second = sink(root.path());
-    assert_eq!(second.open(third).unwrap(), Opened::Ready);
+    assert_eq!(second.open(third).unwrap(), OpenStatus::Ready);
     let end = second.write(&outputs(3..6)).unwrap();
     second.prepare(2).unwrap();
     second.commit(2, end).unwrap();
@@ -243,7 +247,7 @@ fn what_was_committed_is_not_written_again_and_has_to_be_the_same() {
     first.commit(2, end).unwrap();
     // The state went back to an earlier checkpoint, and batches end elsewhere now.
     let mut second = sink(root.path());
-    assert_eq!(second.open(early).unwrap(), Opened::Ready);
+    assert_eq!(second.open(early).unwrap(), OpenStatus::Ready);
     second.write(&outputs(2..3)).unwrap();
     second.prepare(3).unwrap();
     second.write(&outputs(3..8)).unwrap();
@@ -294,20 +298,20 @@ fn a_reader_that_is_sent_outputs_twice_takes_them_once() {
         .chain(all().skip(3).take(9))
         .chain(all().collect::<Vec<_>>().into_iter().rev());
     let taken: Vec<_> =
-        Deduplicating::new(sent, Seen::new(space.clone())).map(Result::unwrap).collect();
+        Deduplicator::new(sent, OutputIdSet::new(space.clone())).map(Result::unwrap).collect();
     assert_eq!(taken[..12], outputs(0..12));
     let rest: Vec<_> = outputs(12..20).into_iter().rev().collect();
     assert_eq!(taken[12..], rest);
     // Another process recognizes them too.
     let restored = Arc::new(MemoryState::new());
     restored.restore(&space.snapshot().unwrap()).unwrap();
-    let seen = Seen::new(restored);
+    let seen = OutputIdSet::new(restored);
     assert!(all().all(|output| !seen.is_new(&output).unwrap()));
     assert!(seen.is_new(&output(20)).unwrap());
 }
 
 #[derive(Clone, Debug)]
-enum Happens {
+enum TestAction {
     Step,
     /// A checkpoint, which becomes durable or not, and whose outcome reaches the sink or not.
     Checkpoint {
@@ -322,12 +326,12 @@ enum Happens {
     PowerCut,
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happens>> {
+fn happenings() -> impl Strategy<Value = Vec<TestAction>> {
     let one = prop_oneof![
-        4 => Just(Happens::Step),
-        2 => (any::<bool>(), any::<bool>()).prop_map(|(durable, told)| Happens::Checkpoint { durable, told }),
-        2 => any::<prop::sample::Index>().prop_map(|torn| Happens::Dies { torn }),
-        1 => Just(Happens::PowerCut),
+        4 => Just(TestAction::Step),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(durable, told)| TestAction::Checkpoint { durable, told }),
+        2 => any::<prop::sample::Index>().prop_map(|torn| TestAction::Dies { torn }),
+        1 => Just(TestAction::PowerCut),
     ];
     proptest::collection::vec(one, 0..25)
 }
@@ -370,7 +374,7 @@ proptest! {
             let mut pipeline = with_files(&events, 1_000, &root.path().join("whole"), &state);
             pipeline.run().unwrap();
             pipeline.barrier(1).unwrap();
-            pipeline.committed(1).unwrap();
+            pipeline.commit_checkpoint(1).unwrap();
             (state.snapshot().unwrap(), read(&root.path().join("whole")))
         };
         let directory = root.path().join("out");
@@ -380,32 +384,32 @@ proptest! {
         let mut prepared = Vec::new();
         for (id, happens) in (1..).zip(happenings) {
             match happens {
-                Happens::Step => {
+                TestAction::Step => {
                     pipeline.step().unwrap();
                 }
-                Happens::Checkpoint { durable, told } => {
+                TestAction::Checkpoint { durable, told } => {
                     let barrier = pipeline.barrier(id).unwrap();
                     prepared = names(&directory);
                     if durable {
                         checkpoint = state.snapshot().unwrap();
                     }
                     match (durable, told) {
-                        (true, true) => pipeline.committed(id).unwrap(),
+                        (true, true) => pipeline.commit_checkpoint(id).unwrap(),
                         (true, false) => {
                             // The process dies before the sinks learn the outcome; the next process informs
                             // them.
                             pipeline = with_files(&events, batch, &directory, &state);
                             pipeline.committed_before(&barrier).unwrap();
                         }
-                        (false, _) => pipeline.aborted(id).unwrap(),
+                        (false, _) => pipeline.abort_checkpoint(id).unwrap(),
                     }
                 }
-                Happens::Dies { torn } => {
+                TestAction::Dies { torn } => {
                     drop(pipeline);
                     tear(&directory, torn);
                     pipeline = with_files(&events, batch, &directory, &state);
                 }
-                Happens::PowerCut => {
+                TestAction::PowerCut => {
                     drop(pipeline);
                     for name in names(&directory) {
                         if name.starts_with("staged-") && !prepared.contains(&name) {
@@ -413,10 +417,10 @@ proptest! {
                         }
                     }
                     pipeline = with_files(&events, batch, &directory, &state);
-                    if !pipeline.behind().is_empty() {
+                    if !pipeline.lagging_sinks().is_empty() {
                         state.restore(&checkpoint).unwrap();
                         pipeline.recover().unwrap();
-                        prop_assert!(pipeline.behind().is_empty());
+                        prop_assert!(pipeline.lagging_sinks().is_empty());
                     }
                 }
             }
@@ -426,7 +430,7 @@ proptest! {
         }
         pipeline.run().unwrap();
         pipeline.barrier(u64::MAX).unwrap();
-        pipeline.committed(u64::MAX).unwrap();
+        pipeline.commit_checkpoint(u64::MAX).unwrap();
         prop_assert_eq!((state.snapshot().unwrap(), read(&directory)), expected);
     }
 }

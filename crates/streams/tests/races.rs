@@ -1,7 +1,7 @@
 //! Concurrent commits and lost responses: an object store that injects an event between a read and a write.
 
 use mainstay::{Code, Database};
-use mainstay_streams::{Checkpoints, Job, Shelf};
+use mainstay_streams::{CheckpointStore, Checkpoints, Job};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -13,11 +13,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use tokio_stream::Stream;
 
-type Later<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
-type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'static>>;
+type ResponseFuture<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
+type ResponseStream<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'static>>;
 
 /// The event injected at the next put of a manifest.
-enum Between {
+enum InjectedEvent {
     /// Another writer puts a manifest first.
     Comes(Path, PutPayload),
     /// The response is lost, and the client retries.
@@ -26,7 +26,7 @@ enum Between {
 
 struct Store {
     objects: InMemory,
-    next: Mutex<Option<Between>>,
+    next: Mutex<Option<InjectedEvent>>,
 }
 
 impl Store {
@@ -40,11 +40,11 @@ impl Store {
         let next = self.next.lock().unwrap().take_if(|_| is_manifest);
         match next {
             None => self.objects.put_opts(location, payload, options).await,
-            Some(Between::Comes(other, bytes)) => {
+            Some(InjectedEvent::Comes(other, bytes)) => {
                 self.objects.put(&other, bytes).await?;
                 self.objects.put_opts(location, payload, options).await
             }
-            Some(Between::ReplyLost) => {
+            Some(InjectedEvent::ReplyLost) => {
                 self.objects.put_opts(location, payload.clone(), options.clone()).await?;
                 self.objects.put_opts(location, payload, options).await
             }
@@ -70,7 +70,7 @@ impl ObjectStore for Store {
         location: &'b Path,
         payload: PutPayload,
         options: PutOptions,
-    ) -> Later<'t, Result<PutResult>>
+    ) -> ResponseFuture<'t, Result<PutResult>>
     where
         'a: 't,
         'b: 't,
@@ -83,7 +83,7 @@ impl ObjectStore for Store {
         &'a self,
         location: &'b Path,
         options: PutMultipartOptions,
-    ) -> Later<'t, Result<Box<dyn MultipartUpload>>>
+    ) -> ResponseFuture<'t, Result<Box<dyn MultipartUpload>>>
     where
         'a: 't,
         'b: 't,
@@ -96,7 +96,7 @@ impl ObjectStore for Store {
         &'a self,
         location: &'b Path,
         options: GetOptions,
-    ) -> Later<'t, Result<GetResult>>
+    ) -> ResponseFuture<'t, Result<GetResult>>
     where
         'a: 't,
         'b: 't,
@@ -105,18 +105,18 @@ impl ObjectStore for Store {
         self.objects.get_opts(location, options)
     }
 
-    fn delete_stream(&self, locations: Streamed<Path>) -> Streamed<Path> {
+    fn delete_stream(&self, locations: ResponseStream<Path>) -> ResponseStream<Path> {
         self.objects.delete_stream(locations)
     }
 
-    fn list(&self, prefix: Option<&Path>) -> Streamed<ObjectMeta> {
+    fn list(&self, prefix: Option<&Path>) -> ResponseStream<ObjectMeta> {
         self.objects.list(prefix)
     }
 
     fn list_with_delimiter<'a, 'b, 't>(
         &'a self,
         prefix: Option<&'b Path>,
-    ) -> Later<'t, Result<ListResult>>
+    ) -> ResponseFuture<'t, Result<ListResult>>
     where
         'a: 't,
         'b: 't,
@@ -130,7 +130,7 @@ impl ObjectStore for Store {
         from: &'b Path,
         to: &'c Path,
         options: CopyOptions,
-    ) -> Later<'t, Result<()>>
+    ) -> ResponseFuture<'t, Result<()>>
     where
         'a: 't,
         'b: 't,
@@ -141,13 +141,13 @@ impl ObjectStore for Store {
     }
 }
 
-fn stand() -> (Arc<Store>, Checkpoints, mainstay::Keyed) {
-    let store = Arc::new(Store { objects: InMemory::new(), next: Mutex::new(None) });
-    let shelf = Shelf::objects(store.clone()).unwrap();
-    let checkpoints = Checkpoints::open(shelf, Job::new("job", "counts")).unwrap();
+fn fixture() -> (Arc<Store>, Checkpoints, mainstay::Keyed) {
+    let objects = Arc::new(Store { objects: InMemory::new(), next: Mutex::new(None) });
+    let store = CheckpointStore::objects(objects.clone()).unwrap();
+    let checkpoints = Checkpoints::open(store, Job::new("job", "counts")).unwrap();
     let space = Database::memory().unwrap().keyed("counts").unwrap();
     space.put("key", "value", 1).unwrap();
-    (store, checkpoints, space)
+    (objects, checkpoints, space)
 }
 
 fn manifest(id: u64) -> Path {
@@ -155,7 +155,7 @@ fn manifest(id: u64) -> Path {
 }
 
 /// Removes a manifest from the store, as if it had not been put yet.
-fn take_out(store: &Store, id: u64) -> PutPayload {
+fn remove_manifest(store: &Store, id: u64) -> PutPayload {
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     runtime.block_on(async {
         let bytes = store.objects.get(&manifest(id)).await.unwrap().bytes().await.unwrap();
@@ -166,10 +166,10 @@ fn take_out(store: &Store, id: u64) -> PutPayload {
 
 #[test]
 fn a_manifest_whose_reply_was_lost_is_ones_own() {
-    let (store, checkpoints, space) = stand();
-    checkpoints.take(&space).unwrap();
-    *store.next.lock().unwrap() = Some(Between::ReplyLost);
-    assert_eq!(checkpoints.take(&space).unwrap().checkpoint, 2);
+    let (store, checkpoints, space) = fixture();
+    checkpoints.create(&space).unwrap();
+    *store.next.lock().unwrap() = Some(InjectedEvent::ReplyLost);
+    assert_eq!(checkpoints.create(&space).unwrap().checkpoint, 2);
     // A retry with the same reports returns the same result.
     let report = checkpoints.write(3, 0, 0..128, &space, None).unwrap();
     let first = checkpoints.commit(3, 0, vec![report.clone()]).unwrap();
@@ -179,12 +179,12 @@ fn a_manifest_whose_reply_was_lost_is_ones_own() {
 
 #[test]
 fn a_manifest_of_somebody_else_is_not() {
-    let (store, checkpoints, space) = stand();
-    checkpoints.take(&space).unwrap();
-    checkpoints.take(&space).unwrap();
-    let other = take_out(&store, 2);
-    *store.next.lock().unwrap() = Some(Between::Comes(manifest(2), other));
-    assert_eq!(checkpoints.take(&space).unwrap_err().code(), Code::CheckpointExists);
+    let (store, checkpoints, space) = fixture();
+    checkpoints.create(&space).unwrap();
+    checkpoints.create(&space).unwrap();
+    let other = remove_manifest(&store, 2);
+    *store.next.lock().unwrap() = Some(InjectedEvent::Comes(manifest(2), other));
+    assert_eq!(checkpoints.create(&space).unwrap_err().code(), Code::CheckpointExists);
     checkpoints.verify(2).unwrap();
 }
 
@@ -192,12 +192,12 @@ fn a_manifest_of_somebody_else_is_not() {
 /// remains.
 #[test]
 fn a_division_that_comes_between_stands() {
-    let (store, checkpoints, space) = stand();
-    checkpoints.take(&space).unwrap();
+    let (store, checkpoints, space) = fixture();
+    checkpoints.create(&space).unwrap();
     let divided = checkpoints.rescale(2).unwrap();
-    let bytes = take_out(&store, 2);
+    let bytes = remove_manifest(&store, 2);
     let report = checkpoints.write(3, 0, 0..128, &space, None).unwrap();
-    *store.next.lock().unwrap() = Some(Between::Comes(manifest(2), bytes));
+    *store.next.lock().unwrap() = Some(InjectedEvent::Comes(manifest(2), bytes));
     let error = checkpoints.commit(3, 0, vec![report]).unwrap_err();
     assert_eq!(error.code(), Code::Fenced, "{error}");
     assert_eq!(checkpoints.latest().unwrap().unwrap(), divided);
@@ -207,12 +207,12 @@ fn a_division_that_comes_between_stands() {
 /// The reverse: the rescaled checkpoint is no longer the newest.
 #[test]
 fn a_checkpoint_that_comes_while_the_work_is_divided_stands() {
-    let (store, checkpoints, space) = stand();
-    checkpoints.take(&space).unwrap();
+    let (store, checkpoints, space) = fixture();
+    checkpoints.create(&space).unwrap();
     let report = checkpoints.write(3, 0, 0..128, &space, None).unwrap();
     let newest = checkpoints.commit(3, 0, vec![report]).unwrap();
-    let bytes = take_out(&store, 3);
-    *store.next.lock().unwrap() = Some(Between::Comes(manifest(3), bytes));
+    let bytes = remove_manifest(&store, 3);
+    *store.next.lock().unwrap() = Some(InjectedEvent::Comes(manifest(3), bytes));
     let error = checkpoints.rescale(2).unwrap_err();
     assert_eq!(error.code(), Code::CheckpointExists, "{error}");
     assert_eq!(checkpoints.latest().unwrap().unwrap(), newest);

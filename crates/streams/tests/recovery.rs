@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Event, Flaky, OnArrival, Redelivering, digest, source};
+use common::{ArrivalTimeSource, Event, FlakyState, RedeliveringSource, digest, source};
 use mainstay_model::{Code, ErrorKind, KeyedState, LogicalTime, SpaceOptions};
 use mainstay_streams::{
     Items, MemorySink, MemoryState, Operator, Output, Pipeline, PipelineBuilder, StatefulOperator,
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// The result of a run: the state's bytes and the outputs.
-type Left = (Vec<u8>, Vec<Output<String>>);
+type RunResult = (Vec<u8>, Vec<Output<String>>);
 
 fn events() -> Vec<Event> {
     (0..60).map(|n| ((n * n % 5) as u8, n * 31 % 23)).collect()
@@ -26,7 +26,7 @@ fn pipeline(
     Pipeline::of(digest()).source(source("events", events)).sink(sink.clone()).batch(batch)
 }
 
-fn uninterrupted(events: &[Event]) -> Left {
+fn uninterrupted(events: &[Event]) -> RunResult {
     let state = Arc::new(MemoryState::new());
     let sink = MemorySink::new("out");
     let progress = pipeline(events, 1_024, &sink).open(state.clone()).unwrap().run().unwrap();
@@ -59,7 +59,7 @@ fn on_the_engine_it_is_the_same() {
     let db = mainstay::Database::memory().unwrap();
     let sink = MemorySink::new("out");
     let open = |back: u64| {
-        let again = Redelivering { source: source("events", &events()), back };
+        let again = RedeliveringSource { source: source("events", &events()), back };
         let builder = Pipeline::of(digest()).source(again).sink(sink.clone()).batch(7);
         builder.open(Arc::new(db.keyed("digest").unwrap())).unwrap()
     };
@@ -76,7 +76,7 @@ fn a_write_that_fails_is_made_once_whether_it_was_made_or_not() {
     let whole = uninterrupted(&events());
     for made in [false, true] {
         for fails in 1..=20 {
-            let state = Arc::new(Flaky::new(fails, made));
+            let state = Arc::new(FlakyState::new(fails, made));
             let sink = MemorySink::new("out");
             let mut pipeline = pipeline(&events(), 3, &sink).open(state.clone()).unwrap();
             let error = pipeline.run().unwrap_err();
@@ -98,7 +98,7 @@ fn items_that_come_again_are_passed_over_and_counted() {
         for _ in 0..3 {
             first.step().unwrap();
         }
-        let again = Redelivering { source: source("events", &events()), back };
+        let again = RedeliveringSource { source: source("events", &events()), back };
         let mut second = Pipeline::of(digest()).source(again).sink(sink.clone());
         second = second.batch(7);
         let progress = second.open(state.clone()).unwrap().run().unwrap();
@@ -122,10 +122,10 @@ fn versions_on_arrival_apply_twice_what_comes_again() {
         let sink = MemorySink::new("out");
         let clock = Arc::new(AtomicU64::new(0));
         let open = |back| {
-            let again = Redelivering { source: Items::new("numbers", 1..=60), back };
+            let again = RedeliveringSource { source: Items::new("numbers", 1..=60), back };
             let builder = Pipeline::of(sums()).sink(sink.clone()).batch(10);
             let builder = if on_arrival {
-                builder.source(OnArrival { source: again, clock: clock.clone() })
+                builder.source(ArrivalTimeSource { source: again, clock: clock.clone() })
             } else {
                 builder.source(again)
             };
@@ -150,7 +150,7 @@ fn a_source_that_goes_back_is_refused_behind_what_was_right() {
     let events = [(time(5), (1, 1)), (time(6), (1, 2)), (time(6), (1, 3))];
     let state = Arc::new(MemoryState::new());
     let open = || {
-        let builder = Pipeline::of(digest()).source(Items::timed("clicks", events));
+        let builder = Pipeline::of(digest()).source(Items::with_times("clicks", events));
         builder.open(state.clone()).unwrap()
     };
     let mut pipeline = open();
@@ -232,12 +232,12 @@ fn an_item_without_a_key_is_named() {
 #[test]
 fn a_store_that_takes_less_gets_less() {
     let whole = uninterrupted(&events());
-    let state = Arc::new(Flaky { most: 6, ..Flaky::default() });
+    let state = Arc::new(FlakyState { most: 6, ..FlakyState::default() });
     let sink = MemorySink::new("out");
     pipeline(&events(), 1_024, &sink).open(state.clone()).unwrap().run().unwrap();
     assert_eq!((state.snapshot().unwrap(), sink.outputs()), whole);
     // One key with all positions exceeds the limit: the error is reported and nothing changes.
-    let state = Arc::new(Flaky { most: 3, ..Flaky::default() });
+    let state = Arc::new(FlakyState { most: 3, ..FlakyState::default() });
     let error = pipeline(&events(), 8, &sink).open(state.clone()).unwrap().run().unwrap_err();
     assert_eq!(error.code(), Code::TransactionTooLarge);
     assert!(state.positions().unwrap().is_empty());
@@ -264,7 +264,7 @@ fn what_comes_again_is_known_when_its_deleted_key_is_forgotten() {
     assert!(state.look(&[&0_u64.to_be_bytes()]).unwrap()[0].is_none());
     drop(first);
 
-    let again = Redelivering { source: Items::new("numbers", 0..10), back: 5 };
+    let again = RedeliveringSource { source: Items::new("numbers", 0..10), back: 5 };
     let mut second =
         Pipeline::of(once()).source(again).sink(sink.clone()).open(state.clone()).unwrap();
     let progress = second.run().unwrap();
@@ -283,14 +283,17 @@ fn a_sink_that_lost_something_sends_the_state_back_to_its_checkpoint() {
     first.barrier(1).unwrap();
     let checkpoint = state.snapshot().unwrap();
     first.step().unwrap();
-    first.committed(1).unwrap();
+    first.commit_checkpoint(1).unwrap();
     first.step().unwrap();
     drop(first);
-    sink.lose();
+    sink.drop_uncommitted();
 
     let mut second = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
     let held = sink.outputs().len() as u64;
-    assert_eq!((second.behind()[0].sink.as_str(), second.behind()[0].held), ("out", held));
+    assert_eq!(
+        (second.lagging_sinks()[0].sink.as_str(), second.lagging_sinks()[0].actual),
+        ("out", held)
+    );
     let error = second.step().unwrap_err();
     assert_eq!(error.code(), Code::Conflict);
     assert!(error.message().contains("restore the last checkpoint"), "{error}");
@@ -311,7 +314,7 @@ fn what_was_committed_is_known_when_it_comes_again() {
         first.step().unwrap();
     }
     first.barrier(1).unwrap();
-    first.committed(1).unwrap();
+    first.commit_checkpoint(1).unwrap();
     let committed = sink.committed();
     assert!(!committed.is_empty());
     state.clear().unwrap();
@@ -335,12 +338,12 @@ fn barriers_are_committed_in_any_order_and_aborted_ones_with_a_later_one() {
     pipeline.barrier(2).unwrap();
     pipeline.step().unwrap();
     let third = pipeline.barrier(3).unwrap();
-    pipeline.aborted(2).unwrap();
-    pipeline.committed(3).unwrap();
+    pipeline.abort_checkpoint(2).unwrap();
+    pipeline.commit_checkpoint(3).unwrap();
     assert_eq!(sink.committed().len() as u64, third.positions["sink/out"]);
-    pipeline.committed(1).unwrap();
+    pipeline.commit_checkpoint(1).unwrap();
     assert_eq!(sink.committed().len() as u64, third.positions["sink/out"]);
-    assert_eq!(pipeline.committed(2).unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(pipeline.commit_checkpoint(2).unwrap_err().code(), Code::InvalidArgument);
     pipeline.committed_before(&first).unwrap();
 }
 
@@ -356,8 +359,8 @@ fn a_barrier_that_the_state_went_back_behind_is_none() {
     pipeline.barrier(2).unwrap();
     state.restore(&checkpoint).unwrap();
     pipeline.recover().unwrap();
-    assert_eq!(pipeline.committed(2).unwrap_err().code(), Code::InvalidArgument);
-    pipeline.committed(1).unwrap();
+    assert_eq!(pipeline.commit_checkpoint(2).unwrap_err().code(), Code::InvalidArgument);
+    pipeline.commit_checkpoint(1).unwrap();
 }
 
 #[test]
@@ -375,7 +378,7 @@ fn an_operator_that_gives_other_outputs_for_the_same_input_is_found_out() {
     let mut pipeline = tells(2);
     pipeline.run().unwrap();
     pipeline.barrier(1).unwrap();
-    pipeline.committed(1).unwrap();
+    pipeline.commit_checkpoint(1).unwrap();
     state.clear().unwrap();
     assert_eq!(tells(3).run().unwrap_err().kind(), ErrorKind::Corrupt);
 }
@@ -386,7 +389,7 @@ fn a_state_of_another_pipeline_is_refused() {
     let used = || {
         let state = Arc::new(MemoryState::new());
         pipeline(&events(), 10, &sink).open(state.clone()).unwrap().step().unwrap();
-        sink.lose();
+        sink.drop_uncommitted();
         state
     };
     let refused = |builder: PipelineBuilder<_>, state| -> String {
@@ -445,7 +448,7 @@ proptest! {
         let build = |back: u64, batch: usize, sink: &MemorySink<String>| {
             let mut builder = Pipeline::of(digest()).sink(sink.clone()).batch(batch);
             for (name, events) in names.iter().zip(&inputs) {
-                builder = builder.source(Redelivering { source: source(name, events), back });
+                builder = builder.source(RedeliveringSource { source: source(name, events), back });
             }
             builder
         };
@@ -455,7 +458,7 @@ proptest! {
         let (sink, mut bytes) = (MemorySink::new("out"), None::<Vec<u8>>);
         for (batch, fails, back, made) in plans.into_iter().chain([(3, 0, 1, false)]) {
             let last = fails == 0;
-            let state = Arc::new(Flaky::new(fails, made));
+            let state = Arc::new(FlakyState::new(fails, made));
             if let Some(bytes) = &bytes {
                 state.restore(bytes).unwrap();
             }

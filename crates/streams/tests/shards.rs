@@ -4,9 +4,9 @@
 use mainstay::{Code, Database, ErrorKind, KeyedState, Result, SpaceOptions, StateWrite, Wrote};
 use mainstay_model::key_group;
 use mainstay_streams::{
-    Board, Checkpoints, Conductor, Items, Job, Manifest, MemorySink, MemoryState, Operator,
-    Pipeline, PipelineBuilder, Said, Shelf, Stage, StatefulOperator, Window, Windowed, Windows,
-    Worker,
+    CheckpointCoordinator, CheckpointStore, Checkpoints, CoordinationStore, Items, Job, Manifest,
+    MemorySink, MemoryState, Operator, Phase, Pipeline, PipelineBuilder, ShardStatus,
+    StatefulOperator, Window, WindowOperator, Windows, Worker,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ type States = BTreeMap<Vec<u8>, Vec<u8>>;
 type Counts = StatefulOperator<u64, u64, (u64, u64)>;
 
 fn checkpoints(directory: &Path) -> Checkpoints {
-    Checkpoints::open(Shelf::directory(directory).unwrap(), Job::new("job", "counts")).unwrap()
+    Checkpoints::open(CheckpointStore::directory(directory).unwrap(), Job::new("job", "counts"))
+        .unwrap()
 }
 
 fn pipeline(sink: &MemorySink<(u64, u64)>, upto: u64) -> PipelineBuilder<Counts> {
@@ -44,7 +45,7 @@ fn alone(upto: u64) -> (States, Vec<(u64, u64)>) {
     let state = Arc::new(MemoryState::new());
     let sink = MemorySink::new("told");
     pipeline(&sink, upto).open(state.clone()).unwrap().run().unwrap();
-    (states(&[state]), told(&[sink]))
+    (states(&[state]), sorted_outputs(&[sink]))
 }
 
 fn states(all: &[Arc<MemoryState>]) -> States {
@@ -57,7 +58,7 @@ fn states(all: &[Arc<MemoryState>]) -> States {
     found
 }
 
-fn told(sinks: &[MemorySink<(u64, u64)>]) -> Vec<(u64, u64)> {
+fn sorted_outputs(sinks: &[MemorySink<(u64, u64)>]) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = sinks
         .iter()
         .flat_map(|sink| sink.outputs().into_iter().map(|output| output.value))
@@ -67,7 +68,7 @@ fn told(sinks: &[MemorySink<(u64, u64)>]) -> Vec<(u64, u64)> {
 }
 
 /// The result of a run of shards.
-struct Left<O> {
+struct ShardsResult<O> {
     states: Vec<Arc<MemoryState>>,
     sinks: Vec<MemorySink<O>>,
 }
@@ -78,7 +79,7 @@ fn run(
     db: &Database,
     shards: u32,
     upto: u64,
-) -> Result<(Left<(u64, u64)>, Manifest)> {
+) -> Result<(ShardsResult<(u64, u64)>, Manifest)> {
     run_of(directory, db, shards, upto, &|sink| pipeline(sink, upto))
 }
 
@@ -90,46 +91,57 @@ fn run_of<P>(
     shards: u32,
     upto: u64,
     make: &(dyn Fn(&MemorySink<P::Out>) -> PipelineBuilder<P> + Sync),
-) -> Result<(Left<P::Out>, Manifest)>
+) -> Result<(ShardsResult<P::Out>, Manifest)>
 where
     P: Operator + 'static,
     P::Out: Clone + Send + 'static,
 {
     let states: Vec<_> = (0..shards).map(|_| Arc::new(MemoryState::new())).collect();
     let sinks: Vec<_> = (0..shards).map(|_| MemorySink::new("told")).collect();
-    let over = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     let last = std::thread::scope(|scope| {
         for shard in 0..shards {
             let state = states[shard as usize].clone();
             let sink = sinks[shard as usize].clone();
-            let board = Board::new(db.clone(), "job").unwrap();
-            let over = &over;
+            let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
+            let is_over = &is_over;
             scope.spawn(move || {
                 let checkpoints = checkpoints(directory);
-                let mut worker =
-                    Worker::open_shard(make(&sink), state, checkpoints, shard, shards, board)
-                        .unwrap();
-                while !over.load(Ordering::Relaxed) {
+                let mut worker = Worker::open_shard(
+                    make(&sink),
+                    state,
+                    checkpoints,
+                    shard,
+                    shards,
+                    coordination,
+                )
+                .unwrap();
+                while !is_over.load(Ordering::Relaxed) {
                     worker.step().unwrap();
                     std::thread::yield_now();
                 }
             });
         }
-        let board = Board::new(db.clone(), "job").unwrap();
-        let taken = Conductor::open(board, checkpoints(directory), shards, Duration::from_secs(60))
-            .and_then(|mut conductor| {
-                loop {
-                    let manifest = conductor.checkpoint()?;
-                    if manifest.shards[0].positions.get("source/items") == Some(&upto) {
-                        // One more checkpoint, so that all shards learn the outcome of the previous one.
-                        return conductor.checkpoint();
-                    }
+        let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
+        let taken = CheckpointCoordinator::open(
+            coordination,
+            checkpoints(directory),
+            shards,
+            Duration::from_secs(60),
+        )
+        .and_then(|mut coordinator| {
+            loop {
+                let manifest = coordinator.checkpoint()?;
+                if manifest.shards[0].positions.get("source/items") == Some(&upto) {
+                    // One more checkpoint, so that all shards learn the outcome of the previous one.
+                    return coordinator.checkpoint();
                 }
-            });
-        over.store(true, Ordering::Relaxed);
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
         taken
     })?;
-    Ok((Left { states, sinks }, last))
+    Ok((ShardsResult { states, sinks }, last))
 }
 
 #[test]
@@ -139,7 +151,7 @@ fn shards_stop_at_one_place_and_make_what_one_makes() {
     let (job, manifest) = run(directory.path(), &db, 3, ITEMS).unwrap();
     let (expected, outputs) = alone(ITEMS);
     assert_eq!(states(&job.states), expected);
-    assert_eq!(told(&job.sinks), outputs);
+    assert_eq!(sorted_outputs(&job.sinks), outputs);
     assert_eq!(manifest.shards.len(), 3);
     checkpoints(directory.path()).verify(manifest.checkpoint).unwrap();
     for id in checkpoints(directory.path()).list().unwrap() {
@@ -157,7 +169,7 @@ fn work_is_divided_anew_with_nothing_lost_or_doubled() {
     let half = ITEMS / 2;
     let mut outputs: Vec<(u64, u64)> = Vec::new();
     let (job, manifest) = run(directory.path(), &db, 3, half).unwrap();
-    outputs.extend(told(&job.sinks));
+    outputs.extend(sorted_outputs(&job.sinks));
     let checkpoints = checkpoints(directory.path());
     let moves = manifest.plan(5).unwrap();
     let moved: u32 = moves.iter().map(|step| step.groups.end - step.groups.start).sum();
@@ -176,10 +188,10 @@ fn work_is_divided_anew_with_nothing_lost_or_doubled() {
 
     // Five shards continue, then two.
     let (job, _) = run(directory.path(), &db, 5, half + 1_000).unwrap();
-    outputs.extend(told(&job.sinks));
+    outputs.extend(sorted_outputs(&job.sinks));
     checkpoints.rescale(2).unwrap();
     let (job, _) = run(directory.path(), &db, 2, ITEMS).unwrap();
-    outputs.extend(told(&job.sinks));
+    outputs.extend(sorted_outputs(&job.sinks));
     let (expected, all) = alone(ITEMS);
     assert_eq!(states(&job.states), expected);
     outputs.sort_unstable();
@@ -191,22 +203,29 @@ fn work_is_divided_anew_with_nothing_lost_or_doubled() {
 fn a_state_of_before_the_division_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let db = Database::memory().unwrap();
-    let (left, _) = run(directory.path(), &db, 3, 500).unwrap();
+    let (result, _) = run(directory.path(), &db, 3, 500).unwrap();
     let divided = checkpoints(directory.path()).rescale(2).unwrap();
     for shard in 0..2 {
         // Its sink holds the outputs that the state includes. Otherwise the state would go back for that
         // reason alone.
-        let state = &left.states[shard as usize];
-        let sink = &left.sinks[shard as usize];
+        let state = &result.states[shard as usize];
+        let sink = &result.sinks[shard as usize];
         let state = state.clone();
         let sink = sink.clone();
         let checkpoints = checkpoints(directory.path());
-        let board = Board::new(db.clone(), "job").unwrap();
+        let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
         let expected = MemoryState::new();
         checkpoints.restore(divided.checkpoint, shard, &expected).unwrap();
         assert!(state.snapshot().unwrap() != expected.snapshot().unwrap());
-        Worker::open_shard(pipeline(&sink, 500), state.clone(), checkpoints, shard, 2, board)
-            .unwrap();
+        Worker::open_shard(
+            pipeline(&sink, 500),
+            state.clone(),
+            checkpoints,
+            shard,
+            2,
+            coordination,
+        )
+        .unwrap();
         assert_eq!(states(&[state]), states(&[Arc::new(expected)]), "shard {shard}");
     }
 }
@@ -317,13 +336,20 @@ fn who_works_in_an_epoch_that_is_over_is_refused() {
     let error = checkpoints.commit(manifest.checkpoint + 2, manifest.epoch, reports).unwrap_err();
     assert_eq!(error.code(), Code::Fenced, "{error}");
     assert_eq!(checkpoints.latest().unwrap().unwrap(), divided);
-    let board = Board::new(db.clone(), "job").unwrap();
+    let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
     let open = |shards: u32, shard: u32| {
         let sink = MemorySink::new("told");
         let state = Arc::new(MemoryState::new());
         let checkpoints = self::checkpoints(directory.path());
-        Worker::open_shard(pipeline(&sink, 500), state, checkpoints, shard, shards, board.clone())
-            .map(|_| ())
+        Worker::open_shard(
+            pipeline(&sink, 500),
+            state,
+            checkpoints,
+            shard,
+            shards,
+            coordination.clone(),
+        )
+        .map(|_| ())
     };
     assert_eq!(open(2, 0).unwrap_err().kind(), ErrorKind::Invalid, "there are three shards now");
     assert_eq!(open(3, 3).unwrap_err().kind(), ErrorKind::Invalid, "they are 0 to 2");
@@ -334,22 +360,23 @@ fn who_works_in_an_epoch_that_is_over_is_refused() {
 fn a_shard_that_fails_or_says_nothing_aborts_it_and_the_next_is_tried() {
     let directory = tempfile::tempdir().unwrap();
     let db = Database::memory().unwrap();
-    let board = Board::new(db.clone(), "job").unwrap();
+    let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
     let open = |timeout| {
-        Conductor::open(board.clone(), checkpoints(directory.path()), 2, timeout).unwrap()
+        CheckpointCoordinator::open(coordination.clone(), checkpoints(directory.path()), 2, timeout)
+            .unwrap()
     };
     // No shard is running.
     let error = open(Duration::from_millis(50)).checkpoint().unwrap_err();
     assert_eq!(error.code(), Code::CheckpointAborted, "{error}");
-    assert!(matches!(board.order().unwrap().unwrap().stage, Stage::Aborted { .. }));
+    assert!(matches!(coordination.status().unwrap().unwrap().phase, Phase::Aborted { .. }));
     // One shard fails as soon as it is asked.
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             loop {
-                let order = board.order().unwrap().unwrap();
-                if order.stage == Stage::Gathering {
-                    let failed = Said::Failed("its disk is full".to_owned());
-                    return board.say(order.checkpoint, 1, &failed).unwrap();
+                let status = coordination.status().unwrap().unwrap();
+                if status.phase == Phase::Gathering {
+                    let failed = ShardStatus::Failed("its disk is full".to_owned());
+                    return coordination.post(status.checkpoint, 1, &failed).unwrap();
                 }
                 std::thread::yield_now();
             }
@@ -368,18 +395,23 @@ fn a_shard_that_fails_or_says_nothing_aborts_it_and_the_next_is_tried() {
 fn a_coordinator_that_died_is_followed_by_another() {
     let directory = tempfile::tempdir().unwrap();
     let db = Database::memory().unwrap();
-    let board = Board::new(db.clone(), "job").unwrap();
-    let order = mainstay_streams::Order {
+    let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
+    let status = mainstay_streams::CheckpointStatus {
         checkpoint: 9,
         epoch: 0,
         shards: 2,
         patience_ms: None,
-        stage: Stage::Gathering,
+        phase: Phase::Gathering,
     };
-    db.cells().set("jobs/job/checkpoint", serde_json::to_string(&order).unwrap()).unwrap();
-    Conductor::open(board.clone(), checkpoints(directory.path()), 2, Duration::from_secs(1))
-        .unwrap();
-    assert!(matches!(board.order().unwrap().unwrap().stage, Stage::Aborted { .. }));
+    db.cells().set("jobs/job/checkpoint", serde_json::to_string(&status).unwrap()).unwrap();
+    CheckpointCoordinator::open(
+        coordination.clone(),
+        checkpoints(directory.path()),
+        2,
+        Duration::from_secs(1),
+    )
+    .unwrap();
+    assert!(matches!(coordination.status().unwrap().unwrap().phase, Phase::Aborted { .. }));
     let (_, manifest) = run(directory.path(), &db, 2, 300).unwrap();
     assert!(manifest.checkpoint > 9);
 }
@@ -393,7 +425,7 @@ fn windows_fire_once_across_a_division() {
         let event_ms = |item: &u64| 1_000 + (item / 10).saturating_sub(item % 7 * 5);
         let fold = |sum: Option<u64>, item: &u64| Ok(sum.unwrap_or(0) + item);
         let windows = Windows::Tumbling { size_ms: 20 };
-        let sums = Windowed::new("counts", windows, key, event_ms, fold).lateness_ms(20);
+        let sums = WindowOperator::new("counts", windows, key, event_ms, fold).lateness_ms(20);
         Pipeline::of(sums).source(Items::new("items", 0..upto)).sink(sink.clone()).batch(37)
     };
     let fired = |sinks: &[MemorySink<Window<u64>>]| -> Vec<String> {
@@ -407,9 +439,9 @@ fn windows_fire_once_across_a_division() {
         if checkpoints(directory.path()).latest().unwrap().is_some() {
             checkpoints(directory.path()).rescale(shards).unwrap();
         }
-        let (left, _) =
+        let (result, _) =
             run_of(directory.path(), &db, shards, upto, &|sink| make(sink, upto)).unwrap();
-        all.extend(fired(&left.sinks));
+        all.extend(fired(&result.sinks));
     }
     let alone = MemorySink::new("told");
     make(&alone, 4_000).open(Arc::new(MemoryState::new())).unwrap().run().unwrap();

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Event, Flaky, digest, source};
+use common::{Event, FlakyState, digest, source};
 use mainstay_model::{Code, KeyedState, LogicalTime};
 use mainstay_streams::{
-    Cause, FileSink, IdempotentSink, JsonLines, Lines, MemorySink, MemoryState, Opened, Output,
-    Pipeline, Share, Sink, StatefulOperator,
+    Cause, FileSink, IdempotentSink, JsonLines, Lines, MemorySink, MemoryState, OpenStatus, Output,
+    Pipeline, ShardId, Sink, StatefulOperator,
 };
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ fn the_newest_output_of_a_key_stays_however_often_it_comes() {
     assert_eq!(sink.write(&outputs).unwrap(), 3);
     let before = view.snapshot().unwrap();
     // The state went back to a checkpoint.
-    assert_eq!(sink.open(1).unwrap(), Opened::Ready);
+    assert_eq!(sink.open(1).unwrap(), OpenStatus::Ready);
     assert_eq!(sink.write(&outputs[1..]).unwrap(), 3);
     assert_eq!(view.snapshot().unwrap(), before);
     assert_eq!((value(&view, "a"), value(&view, "b")), ("30".to_owned(), "20".to_owned()));
-    assert_eq!(sink.open(4).unwrap(), Opened::Behind { held: 3 });
+    assert_eq!(sink.open(4).unwrap(), OpenStatus::Lagging { position: 3 });
 }
 
 /// Two shards write into one space, with independent positions.
@@ -43,22 +43,22 @@ fn each_shard_has_a_position_of_its_own_in_a_view() {
     let view = Arc::new(MemoryState::new());
     let open = |epoch: u64, shard: u32, position: u64| {
         let mut sink = IdempotentSink::new("view", view.clone());
-        sink.assign(Share { epoch, shard }).unwrap();
+        sink.assign(ShardId { epoch, shard }).unwrap();
         (sink.open(position).unwrap(), sink)
     };
     let (_, mut first) = open(0, 0, 0);
     first.write(&[output("a", 1, 0, 10), output("b", 2, 0, 20)]).unwrap();
-    assert_eq!(open(0, 1, 1).0, Opened::Behind { held: 0 });
-    assert_eq!(open(1, 0, 1).0, Opened::Behind { held: 0 });
+    assert_eq!(open(0, 1, 1).0, OpenStatus::Lagging { position: 0 });
+    assert_eq!(open(1, 0, 1).0, OpenStatus::Lagging { position: 0 });
     let (_, mut second) = open(0, 1, 0);
     second.write(&[output("c", 3, 0, 30)]).unwrap();
-    assert_eq!(open(0, 1, 1).0, Opened::Ready);
-    assert_eq!(open(0, 0, 2).0, Opened::Ready);
+    assert_eq!(open(0, 1, 1).0, OpenStatus::Ready);
+    assert_eq!(open(0, 0, 2).0, OpenStatus::Ready);
 }
 
 #[test]
 fn what_a_view_has_taken_is_on_stable_storage_before_the_checkpoint() {
-    let view = Arc::new(Flaky::default());
+    let view = Arc::new(FlakyState::default());
     let mut sink = IdempotentSink::new("view", view.clone());
     sink.open(0).unwrap();
     sink.write(&[output("a", 1, 0, 10)]).unwrap();
@@ -137,7 +137,7 @@ fn orders_from_a_file_become_totals_in_files() {
             .unwrap();
         let progress = pipeline.run().unwrap();
         pipeline.barrier(checkpoint).unwrap();
-        pipeline.committed(checkpoint).unwrap();
+        pipeline.commit_checkpoint(checkpoint).unwrap();
         let mut text = String::new();
         FileSink::<String>::read(&out).unwrap().read_to_string(&mut text).unwrap();
         (progress.items, text)

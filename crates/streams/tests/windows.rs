@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Flaky, Redelivering};
+use common::{FlakyState, RedeliveringSource};
 use mainstay_model::{Code, KeyedState};
 use mainstay_streams::{
-    Items, MemorySink, MemoryState, Output, Pipeline, PipelineBuilder, Window, Windowed, Windows,
+    Items, MemorySink, MemoryState, Output, Pipeline, PipelineBuilder, Window, WindowOperator,
+    Windows,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ type Sink = MemorySink<Window<Vec<u32>>>;
 const LATENESS_MS: u64 = 20;
 
 /// Collects the items of a window.
-fn collect(windows: Windows) -> Windowed<Event, Vec<u32>> {
-    Windowed::new(
+fn collect(windows: Windows) -> WindowOperator<Event, Vec<u32>> {
+    WindowOperator::new(
         "collect",
         windows,
         |event: &Event| vec![event.0],
@@ -42,15 +43,15 @@ fn build(
     events: &[Event],
     batch: usize,
     sink: &Sink,
-) -> PipelineBuilder<Windowed<Event, Vec<u32>>> {
+) -> PipelineBuilder<WindowOperator<Event, Vec<u32>>> {
     let source = Items::new("events", events.to_vec());
     Pipeline::of(collect(windows)).source(source).sink(sink.clone()).batch(batch)
 }
 
 /// The outputs in order: key, start, end, items.
-type Fired = Vec<(u8, u64, u64, Vec<u32>)>;
+type FiredWindows = Vec<(u8, u64, u64, Vec<u32>)>;
 
-fn fired(outputs: Vec<Output<Window<Vec<u32>>>>) -> Fired {
+fn fired(outputs: Vec<Output<Window<Vec<u32>>>>) -> FiredWindows {
     let one = |output: Output<Window<Vec<u32>>>| {
         let Window { start_ms, end_ms, value } = output.value;
         assert_eq!((output.version.epoch, output.version.round), (end_ms, start_ms));
@@ -60,7 +61,7 @@ fn fired(outputs: Vec<Output<Window<Vec<u32>>>>) -> Fired {
 }
 
 /// Runs to the end and fires all windows. Returns the outputs and the number of late items.
-fn run(windows: Windows, events: &[Event], batch: usize) -> (Fired, u64) {
+fn run(windows: Windows, events: &[Event], batch: usize) -> (FiredWindows, u64) {
     let sink = MemorySink::new("out");
     let mut pipeline =
         build(windows, events, batch, &sink).open(Arc::new(MemoryState::new())).unwrap();
@@ -82,7 +83,7 @@ fn spans(windows: Windows, event_ms: u64) -> Vec<(u64, u64)> {
 }
 
 /// The content of the windows if all events are known as a set.
-fn model(windows: Windows, events: &[Event]) -> Fired {
+fn model(windows: Windows, events: &[Event]) -> FiredWindows {
     let mut held: BTreeMap<(u8, u64, u64), Vec<u32>> = BTreeMap::new();
     if let Windows::Session { gap_ms } = windows {
         let mut sorted = events.to_vec();
@@ -107,20 +108,20 @@ fn model(windows: Windows, events: &[Event]) -> Fired {
     as_set(held.into_iter().map(|((key, start, end), all)| (key, start, end, all)).collect())
 }
 
-fn as_set(mut fired: Fired) -> Fired {
+fn as_set(mut fired: FiredWindows) -> FiredWindows {
     fired.iter_mut().for_each(|window| window.3.sort_unstable());
     fired.sort();
     fired
 }
 
 /// Processes events one by one, naively, and drops late ones. Returns the fired windows in order.
-fn walk(windows: Windows, events: &[Event]) -> (Fired, u64) {
-    let mut open = Fired::new();
-    let mut out = Fired::new();
+fn walk(windows: Windows, events: &[Event]) -> (FiredWindows, u64) {
+    let mut open = FiredWindows::new();
+    let mut out = FiredWindows::new();
     let mut late = 0;
     let mut watermark = 0;
-    let fire = |open: &mut Fired, out: &mut Fired, watermark: u64| {
-        let (mut due, kept): (Fired, Fired) =
+    let fire = |open: &mut FiredWindows, out: &mut FiredWindows, watermark: u64| {
+        let (mut due, kept): (FiredWindows, FiredWindows) =
             open.drain(..).partition(|window| window.2 <= watermark);
         *open = kept;
         due.sort_by_key(|window| (window.2, window.0, window.1));
@@ -131,7 +132,7 @@ fn walk(windows: Windows, events: &[Event]) -> (Fired, u64) {
         fire(&mut open, &mut out, watermark);
         let mut was_late = true;
         if let Windows::Session { gap_ms } = windows {
-            let (mut joined, kept): (Fired, Fired) =
+            let (mut joined, kept): (FiredWindows, FiredWindows) =
                 open.drain(..).partition(|w| w.0 == *key && *at < w.2 && w.1 < at + gap_ms);
             open = kept;
             joined.sort();
@@ -229,7 +230,7 @@ proptest! {
     ) {
         let stops: Vec<(u64, u64)> = stops.into_iter().map(|(at, to)| (at as u64, to)).collect();
         // Returns the number of completed stops.
-        let run = |state: &Arc<Flaky>, sink: &Sink, back: u64, mut made: usize| {
+        let run = |state: &Arc<FlakyState>, sink: &Sink, back: u64, mut made: usize| {
             let mut pipeline = again(windows, &events, back, sink).batch(1).open(state.clone()).unwrap();
             loop {
                 let read = state.positions().unwrap().get("source/events").copied().unwrap_or(0);
@@ -297,8 +298,8 @@ fn shards_fire_what_one_pipeline_does() {
 }
 
 /// A store as another process finds it, with one failing write.
-fn brought_back(bytes: &Option<Vec<u8>>, fails: u64, made: bool) -> Arc<Flaky> {
-    let state = Flaky::new(fails, made);
+fn brought_back(bytes: &Option<Vec<u8>>, fails: u64, made: bool) -> Arc<FlakyState> {
+    let state = FlakyState::new(fails, made);
     if let Some(bytes) = bytes {
         state.restore(bytes).unwrap();
     }
@@ -311,8 +312,8 @@ fn again(
     events: &[Event],
     back: u64,
     sink: &Sink,
-) -> PipelineBuilder<Windowed<Event, Vec<u32>>> {
-    let source = Redelivering { source: Items::new("events", events.to_vec()), back };
+) -> PipelineBuilder<WindowOperator<Event, Vec<u32>>> {
+    let source = RedeliveringSource { source: Items::new("events", events.to_vec()), back };
     Pipeline::of(collect(windows)).source(source).sink(sink.clone())
 }
 
@@ -366,7 +367,7 @@ fn what_has_fired_is_known_to_another_process() {
 fn more_windows_than_fit_into_memory_at_once_fire_in_order() {
     let events: Vec<(u32, u64)> = (0..5_000).map(|n| (n * 7_919 % 5_000, 5)).collect();
     let count = || {
-        Windowed::new(
+        WindowOperator::new(
             "count",
             Windows::sliding(20, 10),
             |event: &(u32, u64)| event.0.to_be_bytes(),
@@ -394,7 +395,7 @@ fn late_items_are_counted_once_however_often_they_come() {
     let windows = Windows::tumbling(10);
     let late = build(windows, &events, 100, &sink).open(state.clone()).unwrap().run().unwrap().late;
     assert_eq!(late, 2);
-    let again = Redelivering { source: Items::new("events", events), back: 4 };
+    let again = RedeliveringSource { source: Items::new("events", events), back: 4 };
     let builder = Pipeline::of(collect(windows)).source(again).sink(sink.clone());
     let mut pipeline = builder.open(state.clone()).unwrap();
     assert_eq!(pipeline.run().unwrap().skipped, 4);
@@ -403,12 +404,12 @@ fn late_items_are_counted_once_however_often_they_come() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let open = |operator: Windowed<Event, u32>, event: Event| {
+    let open = |operator: WindowOperator<Event, u32>, event: Event| {
         let builder = Pipeline::of(operator).source(Items::new("events", [event]));
         builder.open(Arc::new(MemoryState::new()))?.run()
     };
     let count = |windows| {
-        Windowed::new(
+        WindowOperator::new(
             "count",
             windows,
             |event: &Event| vec![event.0],

@@ -5,7 +5,7 @@ use crate::context::{Context, Outcome, short_count};
 use crate::harness::median;
 use crate::report::Row;
 use mainstay::{Durability, Keyed, KeyedState, Options};
-use mainstay_streams::{Checkpoints, Job, MemoryState, Shelf};
+use mainstay_streams::{CheckpointStore, Checkpoints, Job, MemoryState};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -72,14 +72,14 @@ pub fn run(context: &mut Context) -> Outcome<()> {
 
 /// Takes full and incremental checkpoints in turn, with files and fsyncs.
 fn measure(space: &Keyed, directory: &Path, entries: u64) -> Outcome<Figures> {
-    let shelf = Shelf::directory(directory.join("shelf"))?;
-    let full = Checkpoints::open(shelf.clone(), Job::new("full", "counts"))?.changes(0).keep(1);
-    let some = Checkpoints::open(shelf, Job::new("some", "counts"))?.changes(usize::MAX).keep(1);
-    some.take(space)?;
+    let store = CheckpointStore::directory(directory.join("shelf"))?;
+    let full = Checkpoints::open(store.clone(), Job::new("full", "counts"))?.changes(0).keep(1);
+    let some = Checkpoints::open(store, Job::new("some", "counts"))?.changes(usize::MAX).keep(1);
+    some.create(space)?;
     let mut figures = Figures::default();
     for round in 1..=ROUNDS as u64 {
         let started = Instant::now();
-        let manifest = full.take(space)?;
+        let manifest = full.create(space)?;
         figures.full_seconds.push(started.elapsed().as_secs_f64());
         figures.full_bytes = manifest.bytes() as f64;
         let changed = entries / 100;
@@ -87,7 +87,7 @@ fn measure(space: &Keyed, directory: &Path, entries: u64) -> Outcome<Figures> {
             space.write(entries::batch(first, round * 1_000_000_000, 100))?;
         }
         let started = Instant::now();
-        let manifest = some.take(space)?;
+        let manifest = some.create(space)?;
         figures.changed_seconds.push(started.elapsed().as_secs_f64());
         let last = manifest.shards[0].files.last();
         let last = last.filter(|file| !file.full).ok_or("it was not of changes alone")?;

@@ -5,8 +5,8 @@ use crate::harness::median;
 use crate::report::Row;
 use mainstay::{Durability, KeyedState, LogicalTime, Options};
 use mainstay_streams::{
-    Checkpoints, FileSink, Job, MemoryState, Pipeline, PipelineBuilder, Shelf, Source, Sourced,
-    StatefulOperator, Worker,
+    CheckpointStore, Checkpoints, FileSink, Job, MemoryState, Pipeline, PipelineBuilder, Source,
+    SourceItem, StatefulOperator, Worker,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ fn work(
         }
         return Ok(items as f64 / started.elapsed().as_secs_f64());
     }
-    let shelf = Shelf::directory(path.join("shelf"))?;
-    let checkpoints = Checkpoints::open(shelf, Job::new("counts", "counts"))?.keep(3);
+    let store = CheckpointStore::directory(path.join("shelf"))?;
+    let checkpoints = Checkpoints::open(store, Job::new("counts", "counts"))?.keep(3);
     let mut worker = Worker::open(pipeline(path), state, checkpoints)?;
     let mut items = 0;
     let mut last = Instant::now();
@@ -114,11 +114,11 @@ impl Source for Numbers {
         Ok(())
     }
 
-    fn next(&mut self) -> mainstay::Result<Option<Sourced<u64>>> {
+    fn next(&mut self) -> mainstay::Result<Option<SourceItem<u64>>> {
         let at = self.0;
         let position = self.0 + 1;
         self.0 = position;
         let item = (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % KEYS;
-        Ok(Some(Sourced { item, time: LogicalTime::new(0, at), position }))
+        Ok(Some(SourceItem { item, time: LogicalTime::new(0, at), position }))
     }
 }

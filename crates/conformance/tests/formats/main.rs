@@ -19,7 +19,7 @@ use mainstay::{
     verify_chain, verify_export,
 };
 use mainstay_runs::archive::{Archive, ArchiveSettings, ArchiveStore, StoreSettings};
-use mainstay_streams::{Checkpoints, Job, MemoryState, Shelf};
+use mainstay_streams::{CheckpointStore, Checkpoints, Job, MemoryState};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,7 +83,8 @@ fn archive(db: &Database, directory: &Path) -> Archive {
 }
 
 fn checkpoints(directory: &Path) -> Checkpoints {
-    Checkpoints::open(Shelf::directory(directory).unwrap(), Job::new("orders", "totals")).unwrap()
+    Checkpoints::open(CheckpointStore::directory(directory).unwrap(), Job::new("orders", "totals"))
+        .unwrap()
 }
 
 /// Writes the fixtures of this version. It refuses to overwrite existing files, because fixtures must
@@ -102,13 +103,13 @@ fn make() {
     let totals = || world::totals(&db);
 
     world::before_the_tag(&db, &clock);
-    checkpoints.take(&totals()).unwrap();
+    checkpoints.create(&totals()).unwrap();
     // Flushes the write buffers, so that the first half of the state is in the stores and the second
     // half only in the log.
     db.trim().unwrap();
     let full = db.backup(&out.join("backup.full"), &mut |_| {}).unwrap();
     world::after_the_tag(&db, &clock);
-    checkpoints.take(&totals()).unwrap();
+    checkpoints.create(&totals()).unwrap();
     archive(&db, &out.join("archive")).archive("archived").unwrap();
     world::after_the_archive(&db);
     db.backup_since(full.revision, &out.join("backup.increment"), &mut |_| {}).unwrap();

@@ -3,26 +3,26 @@
 use mainstay_conformance::suite::Fixture;
 use mainstay_conformance::test_db::START_US;
 use mainstay_model::RunStore;
-use mainstay_runs::{GappyStore, Habit, HandTime};
+use mainstay_runs::{GapBehaviour, GappyStore, ManualClock};
 use std::sync::Arc;
 
 pub struct Gappy {
-    time: Arc<HandTime>,
+    time: Arc<ManualClock>,
     pub store: Arc<GappyStore>,
 }
 
 impl Gappy {
     pub fn with_habits() -> Gappy {
-        Gappy::new(Habit { burn_every: 3, hold_every: 2 })
+        Gappy::new(GapBehaviour { skip_every: 3, hide_every: 2 })
     }
 
     pub fn without_habits() -> Gappy {
-        Gappy::new(Habit::default())
+        Gappy::new(GapBehaviour::default())
     }
 
-    fn new(habit: Habit) -> Gappy {
-        let time = HandTime::at_us(START_US);
-        let store = Arc::new(GappyStore::with_habit(time.clone(), habit));
+    fn new(behaviour: GapBehaviour) -> Gappy {
+        let time = ManualClock::at_us(START_US);
+        let store = Arc::new(GappyStore::with_behaviour(time.clone(), behaviour));
         Gappy { time, store }
     }
 }
@@ -37,7 +37,7 @@ impl Fixture<dyn RunStore> for Gappy {
     }
 
     fn settle(&self) {
-        self.store.show_all();
+        self.store.make_all_visible();
     }
 
     fn has_manual_clock(&self) -> bool {

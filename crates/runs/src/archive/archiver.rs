@@ -1,7 +1,7 @@
 //! Background thread that archives periodically.
 
-use super::{Archive, ArchiveReport, is_over};
-use crate::worker::{self, panicked};
+use super::{Archive, ArchiveReport, is_closed};
+use crate::threads::{self, panic_error};
 use mainstay::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 /// A thread that archives at a fixed interval. Dropping it stops the thread.
 pub struct Archiver {
-    shared: Arc<Shared>,
+    shared: Arc<ArchiverShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The totals of an archiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ArchiverFigures {
+pub struct ArchiverStats {
     /// The number of finished rounds.
     pub rounds: u64,
     /// The totals of all rounds, including the current one.
@@ -31,11 +31,11 @@ pub struct ArchiverFigures {
     pub last_error: Option<String>,
 }
 
-struct Shared {
+struct ArchiverShared {
     archive: Archive,
     stopped: Mutex<bool>,
     stop: Condvar,
-    figures: Mutex<ArchiverFigures>,
+    stats: Mutex<ArchiverStats>,
 }
 
 impl Archiver {
@@ -43,28 +43,28 @@ impl Archiver {
     pub fn start(archive: &Archive) -> Result<Archiver> {
         let stopped = Mutex::new(false);
         let stop = Condvar::new();
-        let figures = Mutex::default();
-        let shared = Arc::new(Shared { archive: archive.clone(), stopped, stop, figures });
+        let stats = Mutex::default();
+        let shared = Arc::new(ArchiverShared { archive: archive.clone(), stopped, stop, stats });
         let own = shared.clone();
-        let thread = worker::spawn("mainstay-archive", move || while own.round() {})?;
+        let thread = threads::spawn("mainstay-archive", move || while own.round() {})?;
         Ok(Archiver { shared, thread: Some(thread) })
     }
 
     /// The totals so far.
-    pub fn figures(&self) -> ArchiverFigures {
-        self.shared.figures.lock().clone()
+    pub fn stats(&self) -> ArchiverStats {
+        self.shared.stats.lock().clone()
     }
 
     /// Stops the thread after the current run. Returns the totals.
-    pub fn stop(mut self) -> ArchiverFigures {
+    pub fn stop(mut self) -> ArchiverStats {
         self.end();
-        self.figures()
+        self.stats()
     }
 
     fn end(&mut self) {
         *self.shared.stopped.lock() = true;
         self.shared.stop.notify_all();
-        // Panics were caught and recorded in the figures.
+        // Panics were caught and recorded in the statistics.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -75,44 +75,44 @@ impl Drop for Archiver {
     }
 }
 
-impl Shared {
+impl ArchiverShared {
     /// Archives the due runs, then sleeps. Returns whether to continue.
     fn round(&self) -> bool {
-        let each = || self.archive.each_due(&mut |run| Ok(self.archive_one(&run.run_id)));
+        let archive_due = || self.archive.each_due(&mut |run| Ok(self.archive_one(&run.run_id)));
         // `AssertUnwindSafe` is correct: the state is in the database and the store, whose writes are atomic.
-        let done = catch_unwind(AssertUnwindSafe(each))
-            .unwrap_or_else(|panic| Err(panicked("an archiver", &*panic)));
-        let is_over = done.as_ref().is_err_and(is_over);
-        self.note(done.err());
+        let result = catch_unwind(AssertUnwindSafe(archive_due))
+            .unwrap_or_else(|panic| Err(panic_error("an archiver", &*panic)));
+        let is_closed = result.as_ref().is_err_and(is_closed);
+        self.record_error(result.err());
         let every = Duration::from_millis(self.archive.0.settings.every_ms);
         let mut stopped = self.stopped.lock();
-        if !*stopped && !is_over {
+        if !*stopped && !is_closed {
             self.stop.wait_for(&mut stopped, every);
         }
-        !*stopped && !is_over
+        !*stopped && !is_closed
     }
 
     /// Archives a run. Returns whether to continue.
     fn archive_one(&self, run: &str) -> bool {
-        self.figures.lock().current = Some(run.to_owned());
+        self.stats.lock().current = Some(run.to_owned());
         let outcome = self.archive.archive(run);
-        let mut figures = self.figures.lock();
-        figures.current = None;
+        let mut stats = self.stats.lock();
+        stats.current = None;
         if let Err(error) = &outcome {
-            figures.last_error = Some(error.to_string());
+            stats.last_error = Some(error.to_string());
         }
-        figures.total.add(outcome);
-        drop(figures);
+        stats.total.add(outcome);
+        drop(stats);
         !*self.stopped.lock()
     }
 
-    fn note(&self, error: Option<Error>) {
-        let mut figures = self.figures.lock();
-        figures.rounds += 1;
-        figures.current = None;
+    fn record_error(&self, error: Option<Error>) {
+        let mut stats = self.stats.lock();
+        stats.rounds += 1;
+        stats.current = None;
         if let Some(error) = error {
-            figures.errors += 1;
-            figures.last_error = Some(error.to_string());
+            stats.errors += 1;
+            stats.last_error = Some(error.to_string());
         }
     }
 }

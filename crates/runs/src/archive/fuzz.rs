@@ -5,9 +5,9 @@
 #[path = "../../../../fuzz/feeding.rs"]
 mod feeding;
 
-use super::line::{self, Head};
+use super::line::{self, Header};
 use super::name;
-use super::read::{read_lines, read_packed};
+use super::read::{read_compressed, read_lines};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use object_store::ObjectMeta;
@@ -19,55 +19,56 @@ const NAME_LIMIT_BYTES: usize = 1024;
 
 /// Fuzzes a compressed archive file, its lines with a matching last line, and a file name.
 pub fn archive(bytes: &[u8]) {
-    if let Ok(contents) = read_packed(bytes) {
-        assert_eq!(read_packed(bytes), Ok(contents), "what was read is read again");
+    if let Ok(contents) = read_compressed(bytes) {
+        assert_eq!(read_compressed(bytes), Ok(contents), "what was read is read again");
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     text.split_inclusive('\n').for_each(lines);
-    whole(text);
+    with_footer(text);
     if text.len() <= NAME_LIMIT_BYTES
         && let Ok(path) = Path::parse(text)
     {
-        named(path);
+        path_name(path);
     }
 }
 
 fn lines(text: &str) {
-    if let Ok(head) = line::read::<Head>(text) {
-        let written = line::plain(&head).expect("what was read can be written");
-        let again: Head = line::read(&written).expect("what was written can be read");
-        assert_eq!(line::plain(&again).as_ref(), Ok(&written));
-        let _ = (head.check(), head.metadata());
+    if let Ok(header) = line::decode::<Header>(text) {
+        let encoded = line::encode_line(&header).expect("what was read can be written");
+        let reread: Header = line::decode(&encoded).expect("what was written can be read");
+        assert_eq!(line::encode_line(&reread).as_ref(), Ok(&encoded));
+        let _ = (header.check(), header.metadata());
     }
-    if let Ok(event) = line::read_event(text) {
-        let written = line::event(event.clone()).expect("what was read can be written");
-        let again = line::read_event(&written).expect("what was written can be read");
+    if let Ok(event) = line::decode_event(text) {
+        let encoded = line::encode_event(event.clone()).expect("what was read can be written");
+        let reread = line::decode_event(&encoded).expect("what was written can be read");
         // NaN differs from itself, so compare the debug text.
-        assert_eq!(format!("{again:?}"), format!("{event:?}"));
+        assert_eq!(format!("{reread:?}"), format!("{event:?}"));
     }
 }
 
 /// Adds the matching last line to a run's lines. The compressed file must have the same content.
-fn whole(text: &str) {
-    let Ok((foot, contents)) = read_lines(text) else { return };
-    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
-    let packed = packer.write_all(text.as_bytes()).and_then(|()| packer.write_all(foot.as_bytes()));
-    let packed = packed.and_then(|()| packer.finish()).expect("memory takes all");
-    assert_eq!(read_packed(&packed), Ok(contents));
+fn with_footer(text: &str) {
+    let Ok((footer, contents)) = read_lines(text) else { return };
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let compressed =
+        encoder.write_all(text.as_bytes()).and_then(|()| encoder.write_all(footer.as_bytes()));
+    let compressed = compressed.and_then(|()| encoder.finish()).expect("memory takes all");
+    assert_eq!(read_compressed(&compressed), Ok(contents));
 }
 
-fn named(location: Path) {
+fn path_name(location: Path) {
     let last_modified = Default::default();
     let e_tag = None;
     let version = None;
     let meta = ObjectMeta { location, last_modified, size: 3, e_tag, version };
-    let Some((run, is_known)) = name::read(&meta) else { return };
+    let Some((run, is_known)) = name::parse(&meta) else { return };
     if is_known {
         let folder = Path::from_iter(["archive", "main", "2026", "11", "15"]);
-        let location = name::file(&folder, &run.run_id, run.last_event_seq, "0123");
-        let (again, is_known) = name::read(&ObjectMeta { location, ..meta }).expect("a name");
-        assert!(!is_known || again.run_id == run.run_id, "a name is read as it was written");
-        assert_eq!(again.last_event_seq, run.last_event_seq);
+        let location = name::file_path(&folder, &run.run_id, run.last_event_seq, "0123");
+        let (reread, is_known) = name::parse(&ObjectMeta { location, ..meta }).expect("a name");
+        assert!(!is_known || reread.run_id == run.run_id, "a name is read as it was written");
+        assert_eq!(reread.last_event_seq, run.last_event_seq);
     }
 }
 
@@ -113,15 +114,15 @@ mod tests {
         let settings = ArchiveSettings { older_than_ms: 0, ..ArchiveSettings::default() };
         let archive = Archive::open(&db, &store, settings).unwrap();
         archive.round().unwrap();
-        let found = archive.find("order-7").unwrap().unwrap();
-        let packed = fs::read(directory.path().join(&found.path)).unwrap();
+        let archived = archive.find("order-7").unwrap().unwrap();
+        let compressed = fs::read(directory.path().join(&archived.path)).unwrap();
         let mut text = String::new();
-        GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
-        write("packed", &packed);
+        GzDecoder::new(&compressed[..]).read_to_string(&mut text).unwrap();
+        write("packed", &compressed);
         let end = text.trim_end().rfind('\n').unwrap() + 1;
         write("lines", &text.as_bytes()[..end]);
         write("foot", &text.as_bytes()[end..]);
-        write("name", found.path.as_bytes());
+        write("name", archived.path.as_bytes());
         write("name-escaped", b"archive/a=2Fb/2026/11/15/tenant=2F7=20.7.0000.jsonl.gz");
     }
 }

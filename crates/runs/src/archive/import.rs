@@ -10,13 +10,13 @@ use mainstay::{CanonicalEvent, Code, Error, Restoring, Result, Runs};
 use serde::Serialize;
 
 /// The most events per import transaction.
-const PIECE_EVENTS: usize = 1_000;
+const BATCH_EVENTS: usize = 1_000;
 /// The approximate size of an import transaction, in bytes.
-const PIECE_BYTES: usize = 8 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Imported {
+pub struct ImportReport {
     /// The number of events that were not in the database before.
     pub written: u64,
     /// The content of the file.
@@ -24,7 +24,7 @@ pub struct Imported {
 }
 
 /// The pending events of an import.
-struct Piece {
+struct ImportBatch {
     restoring: Restoring,
     events: Vec<CanonicalEvent>,
     weight_bytes: usize,
@@ -35,29 +35,29 @@ impl Archive {
     /// Imports a run after its whole file was verified. The run is hidden, and nothing can be appended to it,
     /// until it is complete. An interrupted import starts again. An existing run, possibly continued, is left
     /// unchanged. The file stays.
-    pub fn import(&self, archived: &ArchivedRun) -> Result<Imported> {
+    pub fn import(&self, archived: &ArchivedRun) -> Result<ImportReport> {
         let path = path_of(archived)?;
-        let (head, contents) = self.wait(self.read(&path, &mut |_| Ok(())))?;
+        let (header, contents) = self.block_on(self.read(&path, &mut |_| Ok(())))?;
         let runs = self.branch()?.runs();
-        let run = head.run_id.as_str();
+        let run = header.run_id.as_str();
         if runs.get(run)?.is_some() {
-            check(&runs, run, &contents)?;
-            return Ok(Imported { written: 0, contents });
+            check_snapshot(&runs, run, &contents)?;
+            return Ok(ImportReport { written: 0, contents });
         }
-        let restoring = runs.restoring(run, head.metadata()?, Some(head.created_us))?;
-        let mut piece = Piece { restoring, events: Vec::new(), weight_bytes: 0, written: 0 };
-        self.wait(self.read(&path, &mut |event| piece.add(event)))?;
-        let written = piece.finish()?;
-        check(&runs, run, &contents)?;
-        Ok(Imported { written, contents })
+        let restoring = runs.restoring(run, header.metadata()?, Some(header.created_us))?;
+        let mut batch = ImportBatch { restoring, events: Vec::new(), weight_bytes: 0, written: 0 };
+        self.block_on(self.read(&path, &mut |event| batch.add(event)))?;
+        let written = batch.finish()?;
+        check_snapshot(&runs, run, &contents)?;
+        Ok(ImportReport { written, contents })
     }
 }
 
-impl Piece {
+impl ImportBatch {
     fn add(&mut self, event: CanonicalEvent) -> Result<()> {
         let weight_bytes = event.weight_bytes();
-        let is_full = self.events.len() >= PIECE_EVENTS
-            || self.weight_bytes + weight_bytes > PIECE_BYTES && !self.events.is_empty();
+        let is_full = self.events.len() >= BATCH_EVENTS
+            || self.weight_bytes + weight_bytes > BATCH_BYTES && !self.events.is_empty();
         if is_full {
             self.written += self.restoring.add(std::mem::take(&mut self.events))?;
             self.weight_bytes = 0;
@@ -74,7 +74,7 @@ impl Piece {
 }
 
 /// Checks that the run in the database, up to the archived events, has the archived snapshot.
-fn check(runs: &Runs, run: &str, contents: &Contents) -> Result<()> {
+fn check_snapshot(runs: &Runs, run: &str, contents: &Contents) -> Result<()> {
     let snapshot = runs.snapshot_at(run, contents.count)?;
     if snapshot.is_some_and(|snapshot| snapshot.hash() == contents.snapshot_hash) {
         return Ok(());

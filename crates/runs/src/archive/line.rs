@@ -14,7 +14,7 @@ type Fields = BTreeMap<String, Box<RawValue>>;
 /// The first line: the run's metadata.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Head {
+pub(super) struct Header {
     pub archive_version: u32,
     pub contract_version: String,
     pub run_id: String,
@@ -24,11 +24,15 @@ pub(super) struct Head {
     pub inconsistent: bool,
     pub created_us: u64,
     /// `None` if the run was created without metadata; `null` is metadata.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "deserialize_present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub metadata: Option<Box<RawValue>>,
 }
 
-fn there<'de, D: Deserializer<'de>>(
+fn deserialize_present<'de, D: Deserializer<'de>>(
     from: D,
 ) -> std::result::Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
@@ -37,16 +41,16 @@ fn there<'de, D: Deserializer<'de>>(
 /// The last line: the count and the hashes of the lines before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Foot {
+pub(super) struct Footer {
     pub count: u64,
     pub sha256: String,
     pub snapshot_hash: String,
 }
 
-impl Head {
-    pub fn of(branch: &str, info: &RunInfo) -> Result<Head> {
-        let metadata = info.metadata.as_ref().map(|value| raw(value.to_json())).transpose()?;
-        Ok(Head {
+impl Header {
+    pub fn of(branch: &str, info: &RunInfo) -> Result<Header> {
+        let metadata = info.metadata.as_ref().map(|value| raw_json(value.to_json())).transpose()?;
+        Ok(Header {
             archive_version: ARCHIVE_VERSION,
             contract_version: CONTRACT_VERSION.to_owned(),
             run_id: info.run_id.clone(),
@@ -82,14 +86,14 @@ impl Head {
 }
 
 /// Serializes a line.
-pub(super) fn plain(what: &impl Serialize) -> Result<String> {
-    let text = serde_json::to_string(what).map_err(|error| invalid(&error))?;
+pub(super) fn encode_line(line: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string(line).map_err(|error| line_error(&error))?;
     Ok(text + "\n")
 }
 
 /// Serializes an event's line. Each value is encoded separately without loss, because values may have the
 /// maximal depth.
-pub(super) fn event(mut event: CanonicalEvent) -> Result<String> {
+pub(super) fn encode_event(mut event: CanonicalEvent) -> Result<String> {
     let mut values = std::mem::take(&mut event.more);
     values.insert("eventData".to_owned(), std::mem::take(&mut event.event_data));
     if let Some(reference) = event.engine_run_ref.take() {
@@ -102,14 +106,14 @@ pub(super) fn event(mut event: CanonicalEvent) -> Result<String> {
     }
     let fields: Fields = values
         .into_iter()
-        .map(|(name, value)| Ok((name, raw(value.to_json())?)))
+        .map(|(name, value)| Ok((name, raw_json(value.to_json())?)))
         .collect::<Result<_>>()?;
-    plain(&fields)
+    encode_line(&fields)
 }
 
 /// Parses an event's line.
-pub(super) fn read_event(line: &str) -> Result<CanonicalEvent> {
-    let fields: Fields = read(line)?;
+pub(super) fn decode_event(line: &str) -> Result<CanonicalEvent> {
+    let fields: Fields = decode(line)?;
     let fields = fields
         .into_iter()
         .map(|(name, text)| Ok((name, Value::from_json_exact(text.get())?)))
@@ -120,15 +124,15 @@ pub(super) fn read_event(line: &str) -> Result<CanonicalEvent> {
 }
 
 /// Parses a line.
-pub(super) fn read<'l, T: Deserialize<'l>>(line: &'l str) -> Result<T> {
-    serde_json::from_str(line).map_err(|error| invalid(&error))
+pub(super) fn decode<'l, T: Deserialize<'l>>(line: &'l str) -> Result<T> {
+    serde_json::from_str(line).map_err(|error| line_error(&error))
 }
 
-fn raw(text: String) -> Result<Box<RawValue>> {
-    RawValue::from_string(text).map_err(|error| invalid(&error))
+fn raw_json(text: String) -> Result<Box<RawValue>> {
+    RawValue::from_string(text).map_err(|error| line_error(&error))
 }
 
 #[cold]
-fn invalid(error: &serde_json::Error) -> Error {
+fn line_error(error: &serde_json::Error) -> Error {
     Error::new(Code::InvalidValue, format!("a line of an archive: {error}"))
 }

@@ -1,10 +1,10 @@
 //! Archive reader: lists the archive, and reads and verifies files.
 
 use super::Archive;
-use super::events::Sum;
-use super::line::{self, Foot, Head};
+use super::line::{self, Footer, Header};
 use super::name::{self, ArchivedRun};
-use super::store::{damaged, failed};
+use super::run_events::RunDigest;
+use super::store::{corrupt_error, file_error};
 use flate2::write::GzDecoder;
 use mainstay::{CanonicalEvent, Code, Error, Result, RunStatus};
 use object_store::path::Path;
@@ -17,7 +17,7 @@ use tokio_stream::StreamExt;
 const LINE_LIMIT_BYTES: usize = 256 << 20;
 /// The size of the compressed pieces that are unpacked at once, so that highly compressed data does not fill
 /// the memory.
-const PIECE_BYTES: usize = 16 << 10;
+const UNPACK_BYTES: usize = 16 << 10;
 
 /// The verified content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,7 +40,7 @@ impl Archive {
     pub fn list(&self, day: Option<&str>) -> Result<Vec<ArchivedRun>> {
         let mut runs = Vec::new();
         for meta in self.files(day)? {
-            runs.extend(self.named(&meta)?);
+            runs.extend(self.identify(&meta)?);
         }
         runs.sort();
         Ok(runs)
@@ -49,8 +49,8 @@ impl Archive {
     /// Returns the newest archived file of a run.
     pub fn find(&self, run: &str) -> Result<Option<ArchivedRun>> {
         let mut runs = Vec::new();
-        for meta in self.files(None)?.into_iter().filter(|meta| name::is_of(meta, run)) {
-            runs.extend(self.named(&meta)?.filter(|found| found.run_id == run));
+        for meta in self.files(None)?.into_iter().filter(|meta| name::may_belong_to(meta, run)) {
+            runs.extend(self.identify(&meta)?.filter(|selected| selected.run_id == run));
         }
         Ok(runs.into_iter().max())
     }
@@ -58,34 +58,34 @@ impl Archive {
     /// Reads and verifies a whole file.
     pub fn verify(&self, run: &ArchivedRun) -> Result<Contents> {
         let path = path_of(run)?;
-        self.wait(self.read(&path, &mut |_| Ok(()))).map(|(_, contents)| contents)
+        self.block_on(self.read(&path, &mut |_| Ok(()))).map(|(_, contents)| contents)
     }
 
     fn files(&self, day: Option<&str>) -> Result<Vec<ObjectMeta>> {
-        let folder = name::folder(&self.0.settings, day);
+        let folder = name::directory_path(&self.0.settings, day);
         let list = self.0.store.objects.list(Some(&folder));
         let all: object_store::Result<Vec<ObjectMeta>> =
-            self.wait(async { Ok(list.collect().await) })?;
-        all.map_err(|error| failed("listed", &folder, &error))
+            self.block_on(async { Ok(list.collect().await) })?;
+        all.map_err(|error| file_error("listed", &folder, &error))
     }
 
     /// Identifies a file of the archive; `None` for other files.
-    fn named(&self, meta: &ObjectMeta) -> Result<Option<ArchivedRun>> {
-        let Some((mut run, is_known)) = name::read(meta) else { return Ok(None) };
+    fn identify(&self, meta: &ObjectMeta) -> Result<Option<ArchivedRun>> {
+        let Some((mut run, is_known)) = name::parse(meta) else { return Ok(None) };
         if !is_known {
-            run.run_id = self.wait(self.read_head(&meta.location))?.run_id;
+            run.run_id = self.block_on(self.read_head(&meta.location))?.run_id;
         }
         Ok(Some(run))
     }
 
-    async fn read_head(&self, path: &Path) -> Result<Head> {
-        let mut found = None;
+    async fn read_head(&self, path: &Path) -> Result<Header> {
+        let mut selected = None;
         let mut first = |text: &str| {
-            found = Some(line::read::<Head>(text)?);
+            selected = Some(line::decode::<Header>(text)?);
             Ok(false)
         };
         self.each_line(path, &mut first).await?;
-        found.ok_or_else(|| damaged(path, &"it is empty"))
+        selected.ok_or_else(|| corrupt_error(path, &"it is empty"))
     }
 
     /// Reads and verifies a file, and calls `visit` with every event.
@@ -93,152 +93,158 @@ impl Archive {
         &self,
         path: &Path,
         visit: &mut (dyn FnMut(CanonicalEvent) -> Result<()> + Send),
-    ) -> Result<(Head, Contents)> {
-        let mut reading = Reading { path, visit, head: None, held: None };
-        self.each_line(path, &mut |line| reading.line(line).map(|()| true)).await?;
-        reading.finish()
+    ) -> Result<(Header, Contents)> {
+        let mut reader = FileReader { path, visit, header: None, pending_line: None };
+        self.each_line(path, &mut |line| reader.line(line).map(|()| true)).await?;
+        reader.finish()
     }
 
-    /// Calls `show` with every line, including its line end, until it returns `false`.
+    /// Calls `visit_line` with every line, including its line end, until it returns `false`.
     async fn each_line(
         &self,
         path: &Path,
-        show: &mut (dyn FnMut(&str) -> Result<bool> + Send),
+        visit_line: &mut (dyn FnMut(&str) -> Result<bool> + Send),
     ) -> Result<()> {
-        let found = self.0.store.objects.get(path).await;
-        let mut stream = found.map_err(|error| failed("read", path, &error))?.into_stream();
-        let mut lines = Lines { path, unpacker: GzDecoder::new(Vec::new()) };
-        while let Some(piece) = stream.next().await {
-            let piece = piece.map_err(|error| failed("read", path, &error))?;
-            for part in piece.chunks(PIECE_BYTES) {
-                lines.unpack(part)?;
-                if !lines.show(show)? {
+        let selected = self.0.store.objects.get(path).await;
+        let mut stream = selected.map_err(|error| file_error("read", path, &error))?.into_stream();
+        let mut lines = LineSplitter { path, decoder: GzDecoder::new(Vec::new()) };
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| file_error("read", path, &error))?;
+            for part in chunk.chunks(UNPACK_BYTES) {
+                lines.decode_chunk(part)?;
+                if !lines.emit_lines(visit_line)? {
                     return Ok(());
                 }
             }
         }
-        lines.finish(show)
+        lines.finish(visit_line)
     }
 }
 
 /// Splits unpacked data into lines.
-struct Lines<'p> {
+struct LineSplitter<'p> {
     path: &'p Path,
-    unpacker: GzDecoder<Vec<u8>>,
+    decoder: GzDecoder<Vec<u8>>,
 }
 
-impl Lines<'_> {
-    fn unpack(&mut self, part: &[u8]) -> Result<()> {
-        self.unpacker.write_all(part).map_err(|error| damaged(self.path, &error))
+impl LineSplitter<'_> {
+    fn decode_chunk(&mut self, part: &[u8]) -> Result<()> {
+        self.decoder.write_all(part).map_err(|error| corrupt_error(self.path, &error))
     }
 
     /// Shows the complete lines.
-    fn show(&mut self, show: &mut (dyn FnMut(&str) -> Result<bool> + Send)) -> Result<bool> {
-        let text = std::mem::take(self.unpacker.get_mut());
+    fn emit_lines(
+        &mut self,
+        visit_line: &mut (dyn FnMut(&str) -> Result<bool> + Send),
+    ) -> Result<bool> {
+        let text = std::mem::take(self.decoder.get_mut());
         let mut from = 0;
         while let Some(length) = text[from..].iter().position(|byte| *byte == b'\n') {
             let line = std::str::from_utf8(&text[from..=from + length]);
-            if !show(line.map_err(|error| damaged(self.path, &error))?)? {
+            if !visit_line(line.map_err(|error| corrupt_error(self.path, &error))?)? {
                 return Ok(false);
             }
             from += length + 1;
         }
         if text.len() - from > LINE_LIMIT_BYTES {
-            return Err(damaged(self.path, &"a line of it does not end"));
+            return Err(corrupt_error(self.path, &"a line of it does not end"));
         }
-        *self.unpacker.get_mut() = text[from..].to_vec();
+        *self.decoder.get_mut() = text[from..].to_vec();
         Ok(true)
     }
 
-    fn finish(mut self, show: &mut (dyn FnMut(&str) -> Result<bool> + Send)) -> Result<()> {
+    fn finish(mut self, visit_line: &mut (dyn FnMut(&str) -> Result<bool> + Send)) -> Result<()> {
         // Also verifies the checksum and the length in the gzip trailer.
-        self.unpacker.try_finish().map_err(|error| damaged(self.path, &error))?;
-        if !self.show(show)? {
+        self.decoder.try_finish().map_err(|error| corrupt_error(self.path, &error))?;
+        if !self.emit_lines(visit_line)? {
             return Ok(());
         }
-        if self.unpacker.get_ref().is_empty() {
+        if self.decoder.get_ref().is_empty() {
             Ok(())
         } else {
-            Err(damaged(self.path, &"its last line does not end"))
+            Err(corrupt_error(self.path, &"its last line does not end"))
         }
     }
 }
 
 /// A file that is being read. The last line is recognizable only at the end of the file, so one line is held
 /// back.
-struct Reading<'r> {
+struct FileReader<'r> {
     path: &'r Path,
     visit: &'r mut (dyn FnMut(CanonicalEvent) -> Result<()> + Send),
-    head: Option<(Head, Sum)>,
-    held: Option<String>,
+    header: Option<(Header, RunDigest)>,
+    pending_line: Option<String>,
 }
 
-impl Reading<'_> {
+impl FileReader<'_> {
     fn line(&mut self, text: &str) -> Result<()> {
-        if self.head.is_none() {
-            let head: Head = line::read(text).map_err(|error| self.damaged(&error))?;
-            head.check()?;
-            let sum = Sum::behind(&head.run_id, text);
-            self.head = Some((head, sum));
+        if self.header.is_none() {
+            let header: Header = line::decode(text).map_err(|error| self.parse_error(&error))?;
+            header.check()?;
+            let digest = RunDigest::new(&header.run_id, text);
+            self.header = Some((header, digest));
             return Ok(());
         }
-        match self.held.replace(text.to_owned()) {
+        match self.pending_line.replace(text.to_owned()) {
             Some(line) => self.event(&line),
             None => Ok(()),
         }
     }
 
     fn event(&mut self, text: &str) -> Result<()> {
-        let event = line::read_event(text).map_err(|error| self.damaged(&error))?;
-        let Some((head, sum)) = &mut self.head else { return Ok(()) };
-        if event.run_id != head.run_id || event.run_seq != sum.snapshot.last_event_seq + 1 {
+        let event = line::decode_event(text).map_err(|error| self.parse_error(&error))?;
+        let Some((header, digest)) = &mut self.header else { return Ok(()) };
+        if event.run_id != header.run_id || event.run_seq != digest.snapshot.last_event_seq + 1 {
             let why = format!("event {} of run `{}` does not follow", event.run_seq, event.run_id);
-            return Err(damaged(self.path, &why));
+            return Err(corrupt_error(self.path, &why));
         }
-        sum.add_event(&event);
-        sum.add_line(text);
+        digest.add_event(&event);
+        digest.add_line(text);
         (self.visit)(event)
     }
 
-    fn finish(self) -> Result<(Head, Contents)> {
-        let Some(((head, sum), held)) = self.head.zip(self.held) else {
-            return Err(damaged(self.path, &"it ends too early"));
+    fn finish(self) -> Result<(Header, Contents)> {
+        let Some(((header, digest), pending_line)) = self.header.zip(self.pending_line) else {
+            return Err(corrupt_error(self.path, &"it ends too early"));
         };
-        let foot: Foot = line::read(&held).map_err(|error| damaged(self.path, &error))?;
-        if !sum.is_of(&foot) || sum.snapshot.last_event_seq != head.last_event_seq {
-            return Err(damaged(self.path, &"its lines are not what its last line says"));
+        let footer: Footer =
+            line::decode(&pending_line).map_err(|error| corrupt_error(self.path, &error))?;
+        if !digest.matches_footer(&footer)
+            || digest.snapshot.last_event_seq != header.last_event_seq
+        {
+            return Err(corrupt_error(self.path, &"its lines are not what its last line says"));
         }
         // Return the recomputed totals. A file of an earlier version has another snapshot hash than the
         // restored run.
-        let Foot { count, sha256, snapshot_hash } = sum.foot();
-        let run_id = head.run_id.clone();
-        let status = head.status;
-        Ok((head, Contents { run_id, status, count, sha256, snapshot_hash }))
+        let Footer { count, sha256, snapshot_hash } = digest.footer();
+        let run_id = header.run_id.clone();
+        let status = header.status;
+        Ok((header, Contents { run_id, status, count, sha256, snapshot_hash }))
     }
 
     /// Converts a parse error to damage, except that a newer contract version is passed on.
-    fn damaged(&self, error: &Error) -> Error {
+    fn parse_error(&self, error: &Error) -> Error {
         match error.code() {
             Code::Unsupported | Code::NewerFormat => error.clone(),
-            _ => damaged(self.path, error),
+            _ => corrupt_error(self.path, error),
         }
     }
 }
 
 /// Reads the bytes of a file, for fuzzers.
 #[cfg(any(test, fuzzing))]
-pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
+pub(super) fn read_compressed(bytes: &[u8]) -> Result<Contents> {
     let path = &Path::default();
     let visit = &mut |_| Ok(());
-    let mut reading = Reading { path, visit, head: None, held: None };
-    let mut show = |line: &str| reading.line(line).map(|()| true);
-    let mut lines = Lines { path, unpacker: GzDecoder::new(Vec::new()) };
-    for part in bytes.chunks(PIECE_BYTES) {
-        lines.unpack(part)?;
-        lines.show(&mut show)?;
+    let mut reader = FileReader { path, visit, header: None, pending_line: None };
+    let mut visit_line = |line: &str| reader.line(line).map(|()| true);
+    let mut lines = LineSplitter { path, decoder: GzDecoder::new(Vec::new()) };
+    for part in bytes.chunks(UNPACK_BYTES) {
+        lines.decode_chunk(part)?;
+        lines.emit_lines(&mut visit_line)?;
     }
-    lines.finish(&mut show)?;
-    reading.finish().map(|(_, contents)| contents)
+    lines.finish(&mut visit_line)?;
+    reader.finish().map(|(_, contents)| contents)
 }
 
 /// Completes the lines of a file with their last line, for fuzzers.
@@ -246,19 +252,19 @@ pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
 pub(super) fn read_lines(text: &str) -> Result<(String, Contents)> {
     let path = &Path::default();
     let visit = &mut |_| Ok(());
-    let mut reading = Reading { path, visit, head: None, held: None };
+    let mut reader = FileReader { path, visit, header: None, pending_line: None };
     for line in text.split_inclusive('\n') {
-        reading.line(line)?;
+        reader.line(line)?;
     }
-    if let Some(event) = reading.held.take() {
-        reading.event(&event)?;
+    if let Some(event) = reader.pending_line.take() {
+        reader.event(&event)?;
     }
-    let Some((_, sum)) = reading.head.as_ref().filter(|_| text.ends_with('\n')) else {
-        return Err(damaged(path, &"it ends too early"));
+    let Some((_, digest)) = reader.header.as_ref().filter(|_| text.ends_with('\n')) else {
+        return Err(corrupt_error(path, &"it ends too early"));
     };
-    let foot = line::plain(&sum.foot())?;
-    reading.held = Some(foot.clone());
-    Ok((foot, reading.finish()?.1))
+    let footer = line::encode_line(&digest.footer())?;
+    reader.pending_line = Some(footer.clone());
+    Ok((footer, reader.finish()?.1))
 }
 
 /// Parses the path of an archived file.

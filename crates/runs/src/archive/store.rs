@@ -40,13 +40,14 @@ impl ArchiveStore {
     }
 
     /// Makes a file and its name durable: fsyncs the file and all its parent directories up to the root.
-    pub(super) fn settle(&self, path: &Path) -> Result<()> {
+    pub(super) fn sync(&self, path: &Path) -> Result<()> {
         let Some((files, root)) = &self.directory else { return Ok(()) };
-        let file = files.path_to_filesystem(path).map_err(|error| failed("found", path, &error))?;
+        let file =
+            files.path_to_filesystem(path).map_err(|error| file_error("found", path, &error))?;
         let own = file.ancestors().take_while(|part| part.starts_with(root));
         for part in own {
             let synced = File::open(part).and_then(|part| part.sync_all());
-            synced.map_err(|error| failed("synced", path, &error))?;
+            synced.map_err(|error| file_error("synced", path, &error))?;
         }
         Ok(())
     }
@@ -72,7 +73,7 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
     };
     let mut builder = object_store::aws::AmazonS3Builder::from_env().with_bucket_name(bucket);
     builder = region.iter().fold(builder, |builder, region| builder.with_region(region));
-    builder = endpoint.iter().fold(builder, |builder, place| builder.with_endpoint(place));
+    builder = endpoint.iter().fold(builder, |builder, endpoint| builder.with_endpoint(endpoint));
     // If it is not set here, the environment may set it.
     if *allow_http {
         builder = builder.with_allow_http(true);
@@ -82,8 +83,8 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
         .map_err(|error| Error::new(Code::InvalidOption, format!("bucket `{bucket}`: {error}")))?;
     Ok(match prefix {
         Some(prefix) => {
-            let below = object_store::prefix::PrefixStore::new(store, prefix.as_str());
-            ArchiveStore::of(Arc::new(below))
+            let prefixed = object_store::prefix::PrefixStore::new(store, prefix.as_str());
+            ArchiveStore::of(Arc::new(prefixed))
         }
         None => ArchiveStore::of(Arc::new(store)),
     })
@@ -96,12 +97,12 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
 }
 
 #[cold]
-pub(super) fn failed(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Error {
+pub(super) fn file_error(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::new(Code::Io, format!("archive file `{path}` could not be {what}: {error}"))
 }
 
 #[cold]
-pub(super) fn damaged(path: &Path, why: &dyn std::fmt::Display) -> Error {
+pub(super) fn corrupt_error(path: &Path, why: &dyn std::fmt::Display) -> Error {
     let message = format!("archive file `{path}` is damaged: {why}; restore it from a copy");
     Error::new(Code::CorruptData, message)
 }

@@ -1,7 +1,7 @@
 //! File transport: JSON Lines, one message per line.
 //!
 //! ```text
-//!   deliver --> append a line                settle --> fsync, then the messages are acknowledged
+//!   deliver --> append a line                flush --> fsync, then the messages are acknowledged
 //!   open --> truncate a torn last line: it was never acknowledged
 //! ```
 
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The size of the pieces in which the file is searched for its last line end.
-const PIECE_BYTES: u64 = 64 << 10;
+const READ_BYTES: u64 = 64 << 10;
 
 /// Appends messages to a file, which one process locks at a time. A line is
 /// `{"id":1,"payload":…,"run":…,"subject":…,"tries":1,"writtenUs":…}`. A payload that is not UTF-8 is written
@@ -37,10 +37,10 @@ const PIECE_BYTES: u64 = 64 << 10;
 /// ```
 pub struct FileTransport {
     name: String,
-    inside: Arc<Mutex<Inside>>,
+    log: Arc<Mutex<LogFile>>,
 }
 
-struct Inside {
+struct LogFile {
     path: PathBuf,
     file: File,
     /// The end of the last complete line.
@@ -53,9 +53,9 @@ impl FileTransport {
     /// Opens or creates a file. A torn line left by a crash is truncated.
     pub fn open(path: impl AsRef<Path>) -> Result<Arc<FileTransport>> {
         let path = path.as_ref().to_owned();
-        let inside = open(&path).map_err(|error| failed("opened", &path, &error))?;
+        let log = open_file(&path).map_err(|error| file_error("opened", &path, &error))?;
         let name = format!("file {}", path.display());
-        Ok(Arc::new(FileTransport { name, inside: Arc::new(Mutex::new(inside)) }))
+        Ok(Arc::new(FileTransport { name, log: Arc::new(Mutex::new(log)) }))
     }
 }
 
@@ -65,28 +65,28 @@ impl Transport for FileTransport {
     }
 
     fn deliver<'a>(&'a self, message: &'a Message) -> Answering<'a, ()> {
-        Box::pin(async move { self.inside.lock().write(&line(message)) })
+        Box::pin(async move { self.log.lock().write(&encode_line(message)) })
     }
 
-    fn settle(&self) -> Answering<'_, ()> {
-        let inside = self.inside.clone();
-        let sync = move || inside.lock().sync();
-        Box::pin(async move { super::aside(sync).await })
+    fn flush(&self) -> Answering<'_, ()> {
+        let log = self.log.clone();
+        let sync = move || log.lock().sync();
+        Box::pin(async move { super::run_blocking(sync).await })
     }
 }
 
-impl Inside {
+impl LogFile {
     fn write(&mut self, line: &[u8]) -> Result<()> {
-        self.mend().map_err(|error| failed("mended", &self.path, &error))?;
+        self.truncate_torn().map_err(|error| file_error("mended", &self.path, &error))?;
         self.is_torn = true;
-        self.file.write_all(line).map_err(|error| failed("written", &self.path, &error))?;
+        self.file.write_all(line).map_err(|error| file_error("written", &self.path, &error))?;
         self.end += line.len() as u64;
         self.is_torn = false;
         Ok(())
     }
 
     /// Truncates the rest of a failed write.
-    fn mend(&mut self) -> std::io::Result<()> {
+    fn truncate_torn(&mut self) -> std::io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.end)?;
             self.file.seek(SeekFrom::Start(self.end))?;
@@ -96,11 +96,11 @@ impl Inside {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_data().map_err(|error| failed("synced", &self.path, &error))
+        self.file.sync_data().map_err(|error| file_error("synced", &self.path, &error))
     }
 }
 
-fn line(message: &Message) -> Vec<u8> {
+fn encode_line(message: &Message) -> Vec<u8> {
     // A UTF-8 payload becomes a JSON string, any other one tagged base64.
     let payload =
         serde_json::from_str::<serde_json::Value>(&Value::from_text(&message.payload).to_json());
@@ -115,7 +115,7 @@ fn line(message: &Message) -> Vec<u8> {
     format!("{text}\n").into_bytes()
 }
 
-fn open(path: &Path) -> std::io::Result<Inside> {
+fn open_file(path: &Path) -> std::io::Result<LogFile> {
     let mut file =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
     // Two processes would overwrite each other's lines.
@@ -127,19 +127,19 @@ fn open(path: &Path) -> std::io::Result<Inside> {
     // Make the file's name durable too.
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
-    Ok(Inside { path: path.to_owned(), file, end, is_torn: false })
+    Ok(LogFile { path: path.to_owned(), file, end, is_torn: false })
 }
 
 /// Finds the end of the last complete line.
 fn end_of_lines(file: &mut File) -> std::io::Result<u64> {
     let mut upto = file.seek(SeekFrom::End(0))?;
     while upto > 0 {
-        let from = upto.saturating_sub(PIECE_BYTES);
+        let from = upto.saturating_sub(READ_BYTES);
         file.seek(SeekFrom::Start(from))?;
-        let mut piece = Vec::new();
-        Read::by_ref(file).take(upto - from).read_to_end(&mut piece)?;
-        if let Some(place) = piece.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(from + place as u64 + 1);
+        let mut buffer = Vec::new();
+        Read::by_ref(file).take(upto - from).read_to_end(&mut buffer)?;
+        if let Some(index) = buffer.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(from + index as u64 + 1);
         }
         upto = from;
     }
@@ -147,6 +147,6 @@ fn end_of_lines(file: &mut File) -> std::io::Result<u64> {
 }
 
 #[cold]
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
+fn file_error(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(Code::Io, format!("file {} could not be {what}: {error}", path.display()))
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The timeout of a wait for messages.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-type Refuses = Box<dyn FnMut(&Message) -> bool + Send>;
+type RefuseFn = Box<dyn FnMut(&Message) -> bool + Send>;
 
 /// Stores the delivered messages in order, and fails on request.
 ///
@@ -24,21 +24,21 @@ type Refuses = Box<dyn FnMut(&Message) -> bool + Send>;
 /// db.outbox().put("good", "", None)?;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// relay.round().await?;
-/// assert_eq!((relay.figures().delivered, relay.figures().failed), (1, 1));
+/// assert_eq!((relay.stats().delivered, relay.stats().failed), (1, 1));
 /// assert_eq!(transport.delivered()[0].subject, "good");
 /// # Ok::<(), mainstay::Error>(()) }).unwrap();
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 #[derive(Default)]
 pub struct MemoryTransport {
-    inside: Mutex<Inside>,
-    arrived: Condvar,
+    log: Mutex<DeliveryLog>,
+    delivery: Condvar,
 }
 
 #[derive(Default)]
-struct Inside {
+struct DeliveryLog {
     messages: Vec<Message>,
-    refuses: Option<Refuses>,
+    refuse_if: Option<RefuseFn>,
 }
 
 impl MemoryTransport {
@@ -48,34 +48,34 @@ impl MemoryTransport {
     }
 
     /// Refuses all later messages for which the closure returns true.
-    pub fn refuse(&self, refuses: impl FnMut(&Message) -> bool + Send + 'static) {
-        self.inside.lock().refuses = Some(Box::new(refuses));
+    pub fn refuse(&self, refuse_if: impl FnMut(&Message) -> bool + Send + 'static) {
+        self.log.lock().refuse_if = Some(Box::new(refuse_if));
     }
 
     /// The delivered messages, in order. A message delivered twice is in the list twice.
     pub fn delivered(&self) -> Vec<Message> {
-        self.inside.lock().messages.clone()
+        self.log.lock().messages.clone()
     }
 
     /// Waits for at least this many messages, at most a minute. Returns the delivered messages.
     pub fn wait_for(&self, count: usize) -> Vec<Message> {
-        let mut inside = self.inside.lock();
-        while inside.messages.len() < count {
-            if self.arrived.wait_for(&mut inside, PATIENCE).timed_out() {
+        let mut log = self.log.lock();
+        while log.messages.len() < count {
+            if self.delivery.wait_for(&mut log, WAIT_LIMIT).timed_out() {
                 break;
             }
         }
-        inside.messages.clone()
+        log.messages.clone()
     }
 
-    fn take(&self, message: &Message) -> Result<()> {
-        let mut inside = self.inside.lock();
-        if inside.refuses.as_mut().is_some_and(|refuses| refuses(message)) {
+    fn receive(&self, message: &Message) -> Result<()> {
+        let mut log = self.log.lock();
+        if log.refuse_if.as_mut().is_some_and(|refuse_if| refuse_if(message)) {
             let message = format!("message {} was refused, as it was told", message.id);
             return Err(Error::new(Code::TimedOut, message));
         }
-        inside.messages.push(message.clone());
-        self.arrived.notify_all();
+        log.messages.push(message.clone());
+        self.delivery.notify_all();
         Ok(())
     }
 }
@@ -86,6 +86,6 @@ impl Transport for MemoryTransport {
     }
 
     fn deliver<'a>(&'a self, message: &'a Message) -> Answering<'a, ()> {
-        Box::pin(async move { self.take(message) })
+        Box::pin(async move { self.receive(message) })
     }
 }

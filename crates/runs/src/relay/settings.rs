@@ -50,11 +50,11 @@ impl RelaySettings {
     /// Rejects invalid settings.
     pub fn check(&self) -> Result<()> {
         Name::new(&self.branch)?;
-        within("batch", self.batch as u64, 1, CLAIM_LIMIT as u64)?;
-        within("lease_ms", self.lease_ms, 1, LEASE_LIMIT_MS)?;
-        within("backoff_ms", self.backoff_ms, 0, LEASE_LIMIT_MS)?;
-        within("tries", u64::from(self.tries), 1, u64::from(TRIES_LIMIT))?;
-        within("poll_ms", self.poll_ms, 1, POLL_LIMIT_MS)
+        check_range("batch", self.batch as u64, 1, CLAIM_LIMIT as u64)?;
+        check_range("lease_ms", self.lease_ms, 1, LEASE_LIMIT_MS)?;
+        check_range("backoff_ms", self.backoff_ms, 0, LEASE_LIMIT_MS)?;
+        check_range("tries", u64::from(self.tries), 1, u64::from(TRIES_LIMIT))?;
+        check_range("poll_ms", self.poll_ms, 1, POLL_LIMIT_MS)
     }
 
     pub(super) fn lease(&self) -> Duration {
@@ -66,7 +66,7 @@ impl RelaySettings {
     }
 }
 
-fn within(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
+fn check_range(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

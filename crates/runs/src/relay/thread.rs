@@ -1,7 +1,7 @@
 //! Thread of a relay.
 
-use super::{Relay, RelayFigures};
-use crate::worker;
+use super::{Relay, RelayStats};
+use crate::threads;
 use mainstay::Result;
 use std::thread::JoinHandle;
 
@@ -14,20 +14,20 @@ pub struct RelayThread {
 impl RelayThread {
     pub(super) fn start(relay: &Relay) -> Result<RelayThread> {
         let own = relay.clone();
-        let runtime = worker::runtime()?;
-        let thread = worker::spawn("mainstay-relay", move || runtime.block_on(own.run()))?;
+        let runtime = threads::runtime()?;
+        let thread = threads::spawn("mainstay-relay", move || runtime.block_on(own.run()))?;
         Ok(RelayThread { relay: relay.clone(), thread: Some(thread) })
     }
 
     /// The totals so far.
-    pub fn figures(&self) -> RelayFigures {
-        self.relay.figures()
+    pub fn stats(&self) -> RelayStats {
+        self.relay.stats()
     }
 
     /// Stops the relay after the current deliveries are finished and acknowledged. Returns the totals.
-    pub fn stop(mut self) -> RelayFigures {
+    pub fn stop(mut self) -> RelayStats {
         self.end();
-        self.figures()
+        self.stats()
     }
 
     fn end(&mut self) {

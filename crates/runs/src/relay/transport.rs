@@ -34,7 +34,7 @@ pub trait Transport: Send + Sync {
 
     /// Makes the delivered messages durable. It is called once per batch before the messages are
     /// acknowledged. If it fails, all of them are delivered again.
-    fn settle(&self) -> Answering<'_, ()> {
+    fn flush(&self) -> Answering<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 }

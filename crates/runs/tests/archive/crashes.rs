@@ -1,6 +1,6 @@
 //! No failure at any point loses a run.
 
-use crate::store::Trouble;
+use crate::store::Fault;
 use crate::world::World;
 use mainstay::NewEvent;
 use mainstay_runs::archive::{ArchiveSettings, Outcome};
@@ -10,13 +10,13 @@ fn world() -> World {
 }
 
 /// Archives a run once for every operation of the store, with that operation failing.
-fn at_every_operation(trouble: Trouble) {
+fn at_every_operation(fault: Fault) {
     for number in 0.. {
         let world = world();
         world.ended("r");
         world.ended("neighbour");
         let before = world.whole("r").unwrap();
-        world.store.let_go_wrong(number, trouble);
+        world.store.let_go_wrong(number, fault);
         let outcome = world.archive.archive("r");
         if !world.store.heal() {
             assert!(
@@ -26,33 +26,29 @@ fn at_every_operation(trouble: Trouble) {
             return;
         }
         if !matches!(outcome, Ok(Outcome::Archived { .. })) {
-            assert_eq!(
-                world.whole("r").as_ref(),
-                Some(&before),
-                "it stays: {trouble:?} at {number}"
-            );
+            assert_eq!(world.whole("r").as_ref(), Some(&before), "it stays: {fault:?} at {number}");
         }
         let report = world.archive.round().unwrap();
         assert_eq!(report.failed, 0, "what was left half does not matter: {report:?}");
         assert_eq!((world.whole("r"), world.whole("neighbour")), (None, None));
         world.import("r").unwrap();
-        assert_eq!(world.whole("r"), Some(before), "{trouble:?} at {number}");
+        assert_eq!(world.whole("r"), Some(before), "{fault:?} at {number}");
     }
 }
 
 #[test]
 fn a_store_that_does_nothing_loses_nothing() {
-    at_every_operation(Trouble::Fails);
+    at_every_operation(Fault::Fails);
 }
 
 #[test]
 fn a_store_that_does_it_and_does_not_say_so_loses_nothing() {
-    at_every_operation(Trouble::FailsBehind);
+    at_every_operation(Fault::FailsBehind);
 }
 
 #[test]
 fn a_store_that_lies_loses_nothing() {
-    at_every_operation(Trouble::Lies);
+    at_every_operation(Fault::Lies);
 }
 
 #[test]
@@ -60,7 +56,7 @@ fn a_lie_is_noticed_before_the_run_is_deleted() {
     let world = world();
     world.ended("r");
     // The first operation checks whether the file exists, the second writes it.
-    world.store.let_go_wrong(1, Trouble::Lies);
+    world.store.let_go_wrong(1, Fault::Lies);
     let error = world.archive.archive("r").unwrap_err();
     assert!(error.to_string().contains("damaged"), "{error}");
     assert!(world.store.heal() && world.runs().get("r").unwrap().is_some());
@@ -72,7 +68,7 @@ fn one_run_that_cannot_be_archived_holds_up_no_other() {
     for run in ["a", "b", "c"] {
         world.ended(run);
     }
-    world.store.let_go_wrong(1, Trouble::Fails);
+    world.store.let_go_wrong(1, Fault::Fails);
     let report = world.archive.round().unwrap();
     assert_eq!((report.archived, report.failed), (2, 1));
     assert!(report.last_error.unwrap().contains("the network is gone"));

@@ -68,12 +68,12 @@ fn an_archiver_works_in_the_background_and_ends_when_told() {
         world.ended(&format!("r{n}"));
     }
     let archiver = Archiver::start(&world.archive).unwrap();
-    while archiver.figures().rounds == 0 {
+    while archiver.stats().rounds == 0 {
         std::thread::yield_now();
     }
-    let figures = archiver.stop();
-    assert_eq!((figures.total.archived, figures.total.events, figures.errors), (5, 10, 0));
-    assert!(figures.total.bytes > 0 && figures.current.is_none());
+    let stats = archiver.stop();
+    assert_eq!((stats.total.archived, stats.total.events, stats.errors), (5, 10, 0));
+    assert!(stats.total.bytes > 0 && stats.current.is_none());
     assert_eq!(names(&world).len(), 5);
 }
 

@@ -19,7 +19,7 @@ type Hook = Box<dyn Fn() + Send>;
 
 /// The kind of an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Fault {
     /// The operation is not executed and fails.
     Fails,
     /// The operation is executed but reports an error.
@@ -29,45 +29,45 @@ pub enum Trouble {
 }
 
 #[derive(Default)]
-pub struct Troubled {
-    inside: InMemory,
+pub struct FaultyStore {
+    inner: InMemory,
     operations: AtomicUsize,
-    trouble: Mutex<Option<(usize, Trouble)>>,
+    fault: Mutex<Option<(usize, Fault)>>,
     /// Called before a write.
     pub before_put: Mutex<Option<Hook>>,
 }
 
-impl Troubled {
+impl FaultyStore {
     /// Injects a fault into the operation with this number, counted from now.
-    pub fn let_go_wrong(&self, number: usize, trouble: Trouble) {
+    pub fn let_go_wrong(&self, number: usize, fault: Fault) {
         // A test counter; `SeqCst` only keeps the count exact across threads, no other data depends on it.
         self.operations.store(0, Ordering::SeqCst);
-        *self.trouble.lock() = Some((number, trouble));
+        *self.fault.lock() = Some((number, fault));
     }
 
     /// Stops the fault injection. Returns whether a fault occurred.
     pub fn heal(&self) -> bool {
-        let trouble = self.trouble.lock().take();
+        let fault = self.fault.lock().take();
         // Reads the counter that `now` increments.
-        trouble.is_some_and(|(number, _)| self.operations.load(Ordering::SeqCst) > number)
+        fault.is_some_and(|(number, _)| self.operations.load(Ordering::SeqCst) > number)
     }
 
     /// The bytes of a file.
     pub fn bytes(&self, run: &ArchivedRun) -> Vec<u8> {
-        let get = async { self.inside.get(&path(run)).await?.bytes().await };
+        let get = async { self.inner.get(&path(run)).await?.bytes().await };
         mainstay::remote::wait(get).unwrap().to_vec()
     }
 
     /// Overwrites a file.
     pub fn replace(&self, run: &ArchivedRun, bytes: Vec<u8>) {
-        mainstay::remote::wait(self.inside.put(&path(run), bytes.into())).unwrap();
+        mainstay::remote::wait(self.inner.put(&path(run), bytes.into())).unwrap();
     }
 
     /// Returns the fault for the current operation.
-    fn now(&self) -> Option<Trouble> {
+    fn now(&self) -> Option<Fault> {
         // Counts the operation; see `let_go_wrong`.
         let number = self.operations.fetch_add(1, Ordering::SeqCst);
-        self.trouble.lock().filter(|(at, _)| *at == number).map(|(_, trouble)| trouble)
+        self.fault.lock().filter(|(at, _)| *at == number).map(|(_, fault)| fault)
     }
 }
 
@@ -84,20 +84,20 @@ fn half(payload: PutPayload) -> PutPayload {
     bytes[..bytes.len() / 2].to_vec().into()
 }
 
-impl fmt::Display for Troubled {
+impl fmt::Display for FaultyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("troubled")
     }
 }
 
-impl fmt::Debug for Troubled {
+impl fmt::Debug for FaultyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("troubled")
     }
 }
 
 #[async_trait]
-impl ObjectStore for Troubled {
+impl ObjectStore for FaultyStore {
     async fn put_opts(
         &self,
         at: &Path,
@@ -108,11 +108,11 @@ impl ObjectStore for Troubled {
             hook();
         }
         match self.now() {
-            None => self.inside.put_opts(at, payload, options).await,
-            Some(Trouble::Lies) => self.inside.put_opts(at, half(payload), options).await,
-            Some(Trouble::Fails) => Err(broken()),
-            Some(Trouble::FailsBehind) => {
-                self.inside.put_opts(at, payload, options).await?;
+            None => self.inner.put_opts(at, payload, options).await,
+            Some(Fault::Lies) => self.inner.put_opts(at, half(payload), options).await,
+            Some(Fault::Fails) => Err(broken()),
+            Some(Fault::FailsBehind) => {
+                self.inner.put_opts(at, payload, options).await?;
                 Err(broken())
             }
         }
@@ -123,29 +123,29 @@ impl ObjectStore for Troubled {
         at: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.inside.put_multipart_opts(at, options).await
+        self.inner.put_multipart_opts(at, options).await
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
         match self.now() {
-            None | Some(Trouble::Lies) => self.inside.get_opts(at, options).await,
+            None | Some(Fault::Lies) => self.inner.get_opts(at, options).await,
             Some(_) => Err(broken()),
         }
     }
 
     fn delete_stream(&self, paths: Listing<Path>) -> Listing<Path> {
-        self.inside.delete_stream(paths)
+        self.inner.delete_stream(paths)
     }
 
     fn list(&self, prefix: Option<&Path>) -> Listing<ObjectMeta> {
-        self.inside.list(prefix)
+        self.inner.list(prefix)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inside.list_with_delimiter(prefix).await
+        self.inner.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inside.copy_opts(from, to, options).await
+        self.inner.copy_opts(from, to, options).await
     }
 }

@@ -1,6 +1,6 @@
 //! Test fixture: runs in memory with a manual clock, and an in-memory store.
 
-use crate::store::Troubled;
+use crate::store::FaultyStore;
 use mainstay::{
     CanonicalEvent, Database, Durability, ManualClock, NewEvent, Options, RunInfo, Runs, Value,
 };
@@ -15,13 +15,13 @@ const START_US: u64 = 1_794_744_000_000_000;
 pub struct World {
     pub clock: Arc<ManualClock>,
     pub db: Database,
-    pub store: Arc<Troubled>,
+    pub store: Arc<FaultyStore>,
     pub archive: Archive,
 }
 
 /// The parts of a run that an archive must preserve.
 #[derive(Debug, PartialEq)]
-pub struct Whole {
+pub struct RunContent {
     events: Vec<CanonicalEvent>,
     hash: String,
     info: RunInfo,
@@ -36,7 +36,7 @@ impl World {
         let clock = ManualClock::new(START_US);
         let options = Options::new().durability(Durability::Memory).clock(clock.clone());
         let db = options.sweep_interval(None).memory().unwrap();
-        let store = Arc::new(Troubled::default());
+        let store = Arc::new(FaultyStore::default());
         let archive = Archive::new(&db, ArchiveStore::of(store.clone()), settings).unwrap();
         World { clock, db, store, archive }
     }
@@ -61,14 +61,14 @@ impl World {
         }
     }
 
-    pub fn whole(&self, run: &str) -> Option<Whole> {
+    pub fn whole(&self, run: &str) -> Option<RunContent> {
         let info = self.runs().get(run).unwrap()?;
         // The time of the write in this database is not archived.
         let info = RunInfo { updated: 0, revision: 0, ..info };
         let events = self.runs().fetch(run, 0, 100_000).unwrap();
         let snapshot = self.runs().snapshot(run).unwrap().unwrap();
         assert_eq!(snapshot.hash(), self.runs().project(run).unwrap().unwrap().hash());
-        Some(Whole { events, hash: snapshot.hash(), info })
+        Some(RunContent { events, hash: snapshot.hash(), info })
     }
 
     /// Imports an archived run.

@@ -8,9 +8,9 @@ use mainstay_runs::GappyStore;
 use std::sync::Arc;
 
 /// Claims that no event is late, so that gaps are never waited for.
-pub struct Monotone(pub Arc<GappyStore>);
+pub struct MonotoneStore(pub Arc<GappyStore>);
 
-impl RunStore for Monotone {
+impl RunStore for MonotoneStore {
     fn capabilities(&self) -> RunCapabilities {
         RunCapabilities { monotone: true, ..self.0.capabilities() }
     }

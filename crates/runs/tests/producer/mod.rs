@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// One action.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum Action {
     Append(&'static str),
     /// Appends an event that is not visible yet.
     Hide(&'static str),
@@ -34,17 +34,17 @@ const TYPES: [&str; 11] = [
 ];
 
 /// A random sequence of actions.
-pub fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+pub fn actions() -> impl Strategy<Value = Vec<Action>> {
     let event_type = || prop::sample::select(TYPES.to_vec());
-    let deed = prop_oneof![
-        6 => event_type().prop_map(Deed::Append),
-        3 => event_type().prop_map(Deed::Hide),
-        1 => (1..4_u64).prop_map(Deed::Burn),
-        3 => any::<usize>().prop_map(Deed::Show),
-        3 => prop::sample::select(vec![1, 300, 1_000, 2_500, 12_000]).prop_map(Deed::Pass),
-        5 => Just(Deed::Poll),
-        1 => prop::sample::select(vec![Resync::Full, Resync::FromSnapshot]).prop_map(Deed::Resync),
-        1 => Just(Deed::Restart),
+    let action = prop_oneof![
+        6 => event_type().prop_map(Action::Append),
+        3 => event_type().prop_map(Action::Hide),
+        1 => (1..4_u64).prop_map(Action::Burn),
+        3 => any::<usize>().prop_map(Action::Show),
+        3 => prop::sample::select(vec![1, 300, 1_000, 2_500, 12_000]).prop_map(Action::Pass),
+        5 => Just(Action::Poll),
+        1 => prop::sample::select(vec![Resync::Full, Resync::FromSnapshot]).prop_map(Action::Resync),
+        1 => Just(Action::Restart),
     ];
-    prop::collection::vec(deed, 0..60)
+    prop::collection::vec(action, 0..60)
 }

@@ -35,10 +35,10 @@ fn a_message_that_fails_waits_longer_each_time_and_holds_up_its_run_alone() {
     assert_eq!(now(relay.round()).unwrap(), 0, "the second wait is twice the first");
     world.pass_ms(3);
     now(relay.round()).unwrap();
-    let figures = relay.figures();
-    assert_eq!((figures.delivered, figures.failed, figures.dead), (2, 3, 1));
-    assert_eq!((figures.outbox.dead, figures.outbox.pending), (1, 1));
-    assert!(figures.last_error.unwrap().contains("refused"));
+    let stats = relay.stats();
+    assert_eq!((stats.delivered, stats.failed, stats.dead), (2, 3, 1));
+    assert_eq!((stats.outbox.dead, stats.outbox.pending), (1, 1));
+    assert!(stats.last_error.unwrap().contains("refused"));
     assert_eq!(now(relay.round()).unwrap(), 1);
     assert_eq!(subjects(&transport), ["other", "free", "behind"], "a dead one holds up nobody");
 
@@ -46,7 +46,7 @@ fn a_message_that_fails_waits_longer_each_time_and_holds_up_its_run_alone() {
     assert_eq!(relay.replay_dead().unwrap(), 1);
     now(relay.round()).unwrap();
     assert_eq!(subjects(&transport).last().unwrap(), "bad");
-    assert_eq!((world.pending(), relay.figures().outbox.dead), (0, 0));
+    assert_eq!((world.pending(), relay.stats().outbox.dead), (0, 0));
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn figures_say_how_long_the_oldest_message_waits() {
     }
     world.pass_ms(250);
     now(relay.round()).unwrap();
-    let waits_us = relay.figures().oldest_pending_us.unwrap();
+    let waits_us = relay.stats().oldest_pending_us.unwrap();
     assert!((250_000..251_000).contains(&waits_us), "{waits_us}");
     now(relay.round()).unwrap();
-    assert_eq!(relay.figures().oldest_pending_us, None);
+    assert_eq!(relay.stats().oldest_pending_us, None);
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn settings_that_make_no_sense_are_refused() {
 
 /// Panics at the first message, fails to settle the second, and accepts the rest.
 #[derive(Default)]
-struct Moody(parking_lot::Mutex<u32>);
+struct FailingTransport(parking_lot::Mutex<u32>);
 
-impl Transport for Moody {
+impl Transport for FailingTransport {
     fn name(&self) -> &str {
         "moody"
     }
@@ -127,7 +127,7 @@ impl Transport for Moody {
         })
     }
 
-    fn settle(&self) -> Answering<'_, ()> {
+    fn flush(&self) -> Answering<'_, ()> {
         let mut asked = self.0.lock();
         *asked += 1;
         let fails = *asked == 1;
@@ -144,23 +144,23 @@ impl Transport for Moody {
 #[test]
 fn panics_and_what_does_not_stay_are_failures_like_others() {
     let world = World::new();
-    let relay = world.relay(Arc::new(Moody::default()), settings());
+    let relay = world.relay(Arc::new(FailingTransport::default()), settings());
     world.put("a", None);
     now(relay.round()).unwrap();
-    assert!(relay.figures().last_error.unwrap().contains("not today"));
+    assert!(relay.stats().last_error.unwrap().contains("not today"));
     world.pass_ms(101);
     now(relay.round()).unwrap();
-    assert!(relay.figures().last_error.unwrap().contains("no room to stay"));
-    assert_eq!((relay.figures().delivered, world.pending()), (0, 1), "it is not acknowledged");
+    assert!(relay.stats().last_error.unwrap().contains("no room to stay"));
+    assert_eq!((relay.stats().delivered, world.pending()), (0, 1), "it is not acknowledged");
     world.pass_ms(201);
     now(relay.round()).unwrap();
-    assert_eq!((relay.figures().delivered, world.pending()), (1, 0));
+    assert_eq!((relay.stats().delivered, world.pending()), (1, 0));
 }
 
 /// During its delivery, the lease expires and another consumer claims the message.
-struct Slow(World);
+struct SlowTransport(World);
 
-impl Transport for Slow {
+impl Transport for SlowTransport {
     fn name(&self) -> &str {
         "slow"
     }
@@ -179,9 +179,9 @@ fn a_relay_whose_lease_is_over_leaves_the_lease_of_the_next_one_alone() {
     world.put("a", None);
     let db = world.db.clone();
     let clock = world.clock.clone();
-    let relay = world.relay(Arc::new(Slow(World { clock, db })), settings());
+    let relay = world.relay(Arc::new(SlowTransport(World { clock, db })), settings());
     assert_eq!(now(relay.round()).unwrap(), 1);
     assert_eq!(world.pending(), 1, "whoever has it now says what becomes of it");
-    assert_eq!((relay.figures().fenced, relay.figures().errors), (1, 0));
+    assert_eq!((relay.stats().fenced, relay.stats().errors), (1, 0));
     assert!(world.db.outbox().claim(1, std::time::Duration::from_secs(1)).unwrap().is_empty());
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 /// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum DeliveryOutcome {
     Arrives,
     Fails,
     /// The relay dies before the message arrives.
@@ -28,47 +28,49 @@ enum Fate {
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8),
-    Round { relay: usize, fates: Vec<Fate> },
+    Round { relay: usize, outcomes: Vec<DeliveryOutcome> },
     Pass(u64),
     LateOnesArrive,
     Replay,
 }
 
-struct Chaos {
-    fates: Mutex<VecDeque<Fate>>,
+struct FaultyTransport {
+    outcomes: Mutex<VecDeque<DeliveryOutcome>>,
     arrived: Mutex<Vec<Message>>,
     halted: Notify,
-    halted_by: Mutex<Fate>,
+    halted_by: Mutex<DeliveryOutcome>,
     gate: Semaphore,
 }
 
-impl Chaos {
+impl FaultyTransport {
     async fn take(&self, message: &Message) -> mainstay::Result<()> {
-        let fate = self.fates.lock().pop_front().unwrap_or(Fate::Arrives);
-        if fate == Fate::Fails {
+        let outcome = self.outcomes.lock().pop_front().unwrap_or(DeliveryOutcome::Arrives);
+        if outcome == DeliveryOutcome::Fails {
             return Err(Error::new(Code::TimedOut, "it did not arrive"));
         }
-        if matches!(fate, Fate::DiesBefore | Fate::Late) {
-            self.halt(fate).await;
+        if matches!(outcome, DeliveryOutcome::DiesBefore | DeliveryOutcome::Late) {
+            self.halt(outcome).await;
         }
         self.arrived.lock().push(message.clone());
-        if fate == Fate::DiesBehind {
-            self.halt(fate).await;
+        if outcome == DeliveryOutcome::DiesBehind {
+            self.halt(outcome).await;
         }
         Ok(())
     }
 
-    async fn halt(&self, fate: Fate) {
-        *self.halted_by.lock() = fate;
+    async fn halt(&self, outcome: DeliveryOutcome) {
+        *self.halted_by.lock() = outcome;
         self.halted.notify_one();
-        match fate {
-            Fate::Late => self.gate.acquire().await.expect("it is never closed").forget(),
+        match outcome {
+            DeliveryOutcome::Late => {
+                self.gate.acquire().await.expect("it is never closed").forget()
+            }
             _ => pending().await,
         }
     }
 }
 
-impl Transport for Chaos {
+impl Transport for FaultyTransport {
     fn name(&self) -> &str {
         "chaos"
     }
@@ -80,7 +82,7 @@ impl Transport for Chaos {
 
 struct Program {
     world: World,
-    chaos: Arc<Chaos>,
+    transport: Arc<FaultyTransport>,
     relays: Vec<Relay>,
     late: Vec<JoinHandle<mainstay::Result<usize>>>,
     put: BTreeSet<u64>,
@@ -91,11 +93,11 @@ struct Program {
 impl Program {
     fn new() -> Program {
         let world = World::new();
-        let chaos = Arc::new(Chaos {
-            fates: Mutex::default(),
+        let transport = Arc::new(FaultyTransport {
+            outcomes: Mutex::default(),
             arrived: Mutex::default(),
             halted: Notify::new(),
-            halted_by: Mutex::new(Fate::Arrives),
+            halted_by: Mutex::new(DeliveryOutcome::Arrives),
             gate: Semaphore::new(0),
         });
         let settings = RelaySettings {
@@ -105,10 +107,10 @@ impl Program {
             tries: 3,
             ..RelaySettings::default()
         };
-        let relays = (0..3).map(|_| world.relay(chaos.clone(), settings.clone())).collect();
+        let relays = (0..3).map(|_| world.relay(transport.clone(), settings.clone())).collect();
         let put = BTreeSet::new();
         let dead = BTreeSet::new();
-        Program { world, chaos, relays, late: Vec::new(), put, dead }
+        Program { world, transport, relays, late: Vec::new(), put, dead }
     }
 
     async fn step(&mut self, step: Step) {
@@ -120,10 +122,10 @@ impl Program {
                         .put("s", Some(&run).filter(|_| run != "run 0").map(|run| run.as_str())),
                 );
             }
-            Step::Round { relay, fates } => {
-                *self.chaos.fates.lock() = fates.into();
+            Step::Round { relay, outcomes } => {
+                *self.transport.outcomes.lock() = outcomes.into();
                 self.round(relay).await;
-                self.chaos.fates.lock().clear();
+                self.transport.outcomes.lock().clear();
             }
             Step::Pass(ms) => self.world.pass_ms(ms),
             Step::LateOnesArrive => self.let_late_ones_arrive().await,
@@ -139,8 +141,8 @@ impl Program {
         tokio::select! {
             biased;
             done = &mut task => drop(done.unwrap().unwrap()),
-            () = self.chaos.halted.notified() => match *self.chaos.halted_by.lock() {
-                Fate::Late => self.late.push(task),
+            () = self.transport.halted.notified() => match *self.transport.halted_by.lock() {
+                DeliveryOutcome::Late => self.late.push(task),
                 _ => task.abort(),
             },
         }
@@ -148,7 +150,7 @@ impl Program {
 
     async fn let_late_ones_arrive(&mut self) {
         for task in self.late.drain(..) {
-            self.chaos.gate.add_permits(1);
+            self.transport.gate.add_permits(1);
             task.await.unwrap().unwrap();
         }
     }
@@ -158,9 +160,9 @@ impl Program {
         self.step(Step::LateOnesArrive).await;
         while self.world.pending() > 0 || self.relays[0].replay_dead().unwrap() > 0 {
             self.step(Step::Pass(3_600_000)).await;
-            self.step(Step::Round { relay: 1, fates: Vec::new() }).await;
+            self.step(Step::Round { relay: 1, outcomes: Vec::new() }).await;
         }
-        let arrived = self.chaos.arrived.lock().clone();
+        let arrived = self.transport.arrived.lock().clone();
         let ids: BTreeSet<u64> = arrived.iter().map(|message| message.id).collect();
         assert_eq!(ids, self.put, "every message arrives");
         for (run, ids) in first_of_runs(&arrived).iter().filter(|(run, _)| !run.is_empty()) {
@@ -170,21 +172,21 @@ impl Program {
     }
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn outcome() -> impl Strategy<Value = DeliveryOutcome> {
     prop_oneof![
-        3 => Just(Fate::Arrives),
-        2 => Just(Fate::Fails),
-        1 => Just(Fate::DiesBefore),
-        1 => Just(Fate::DiesBehind),
-        1 => Just(Fate::Late),
+        3 => Just(DeliveryOutcome::Arrives),
+        2 => Just(DeliveryOutcome::Fails),
+        1 => Just(DeliveryOutcome::DiesBefore),
+        1 => Just(DeliveryOutcome::DiesBehind),
+        1 => Just(DeliveryOutcome::Late),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let fates = proptest::collection::vec(fate(), 0..5);
+    let outcomes = proptest::collection::vec(outcome(), 0..5);
     prop_oneof![
         4 => (0..4_u8).prop_map(Step::Put),
-        5 => (0..3_usize, fates).prop_map(|(relay, fates)| Step::Round { relay, fates }),
+        5 => (0..3_usize, outcomes).prop_map(|(relay, outcomes)| Step::Round { relay, outcomes }),
         3 => prop_oneof![Just(500), Just(1_000), Just(4_000), Just(60_000)].prop_map(Step::Pass),
         1 => Just(Step::LateOnesArrive),
         1 => Just(Step::Replay),

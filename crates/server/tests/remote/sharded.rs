@@ -4,8 +4,8 @@
 use crate::support::Ours;
 use mainstay::{Code, Database, KeyedState, remote};
 use mainstay_streams::{
-    Board, Checkpoints, Conductor, FileSink, Items, Job, MemoryState, Pipeline, PipelineBuilder,
-    Shelf, StatefulOperator, Worker,
+    CheckpointCoordinator, CheckpointStore, Checkpoints, CoordinationStore, FileSink, Items, Job,
+    MemoryState, Pipeline, PipelineBuilder, StatefulOperator, Worker,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -42,8 +42,8 @@ fn pipeline(out: PathBuf) -> PipelineBuilder<Counts> {
 }
 
 fn checkpoints(directory: &Path) -> Checkpoints {
-    let shelf = Shelf::directory(directory.join("checkpoints")).unwrap();
-    Checkpoints::open(shelf, Job::new("job", "counts")).unwrap()
+    let store = CheckpointStore::directory(directory.join("checkpoints")).unwrap();
+    Checkpoints::open(store, Job::new("job", "counts")).unwrap()
 }
 
 fn out(directory: &Path, shard: u32) -> PathBuf {
@@ -62,12 +62,12 @@ fn shard() {
     let directory = PathBuf::from(std::env::var_os(WHERE).unwrap());
     let shard: u32 = std::env::var(SHARD).unwrap().parse().unwrap();
     let db = remote::connect(&address).unwrap();
-    let board = Board::new(db.clone(), "job").unwrap();
+    let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
     let state = Arc::new(db.keyed(&space(shard)).unwrap());
     let pipeline = pipeline(out(&directory, shard));
     let checkpoints = checkpoints(&directory);
     let mut worker =
-        Worker::open_shard(pipeline, state, checkpoints, shard, SHARDS, board).unwrap();
+        Worker::open_shard(pipeline, state, checkpoints, shard, SHARDS, coordination).unwrap();
     println!("begun");
     loop {
         worker.step().unwrap();
@@ -116,9 +116,9 @@ impl Drop for Shards {
 }
 
 /// Takes a checkpoint, and retries if a restarted shard aborts it. Returns whether it covers all items.
-fn checkpoint(conductor: &mut Conductor) -> bool {
+fn checkpoint(coordinator: &mut CheckpointCoordinator) -> bool {
     loop {
-        match conductor.checkpoint() {
+        match coordinator.checkpoint() {
             Ok(manifest) => {
                 let end = Some(&ITEMS);
                 return manifest.shards.iter().all(|it| it.positions.get("source/items") == end);
@@ -169,20 +169,21 @@ fn killed_at_any_time_they_count_once() {
     let directory = tempfile::tempdir().unwrap();
     let db: Database = remote::connect(&server.address.to_string()).unwrap();
     let mut shards = Shards::start(server.address.to_string(), directory.path());
-    let board = Board::new(db.clone(), "job").unwrap();
+    let coordination = CoordinationStore::new(db.clone(), "job").unwrap();
     let checkpoints = checkpoints(directory.path());
-    let mut conductor =
-        Conductor::open(board, checkpoints, SHARDS, Duration::from_secs(60)).unwrap();
+    let mut coordinator =
+        CheckpointCoordinator::open(coordination, checkpoints, SHARDS, Duration::from_secs(60))
+            .unwrap();
     std::thread::scope(|scope| {
         let killer = scope.spawn(|| (0..KILLS).for_each(|kill| shards.kill(kill % SHARDS)));
         while !killer.is_finished() {
-            checkpoint(&mut conductor);
+            checkpoint(&mut coordinator);
         }
         killer.join().unwrap();
     });
-    while !checkpoint(&mut conductor) {}
+    while !checkpoint(&mut coordinator) {}
     // One more checkpoint, so that all shards know of the previous one.
-    checkpoint(&mut conductor);
+    checkpoint(&mut coordinator);
     drop(shards);
     let spaces: Vec<_> = (0..SHARDS).map(|shard| db.keyed(&space(shard)).unwrap()).collect();
     let found = states(spaces.iter().map(|space| space as &dyn KeyedState));

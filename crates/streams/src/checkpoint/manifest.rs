@@ -96,7 +96,7 @@ impl FilePart {
     }
 
     /// Returns whether the totals of a read file equal those of the written one.
-    pub(super) fn is_of(&self, summary: &SnapshotSummary) -> bool {
+    pub(super) fn matches_summary(&self, summary: &SnapshotSummary) -> bool {
         *self == FilePart::new(self.name.clone(), self.full, summary)
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// Bytes that copies of a space share.
-pub(super) type Bytes = Arc<[u8]>;
+pub(super) type SharedBytes = Arc<[u8]>;
 
 /// A space. A copy shares the bytes of keys, states and items.
 #[derive(Clone, Default)]
@@ -18,8 +18,8 @@ pub(super) struct Space {
     pub(super) info: Option<SpaceInfo>,
     pub(super) states: States,
     /// Sorted in the order in which they are sealed.
-    pub(super) waiting: BTreeMap<(Version, Bytes), Option<Bytes>>,
-    pub(super) logs: HashMap<Bytes, BTreeMap<Bytes, Bytes>>,
+    pub(super) waiting: BTreeMap<(Version, SharedBytes), Option<SharedBytes>>,
+    pub(super) logs: HashMap<SharedBytes, BTreeMap<SharedBytes, SharedBytes>>,
     pub(super) positions: BTreeMap<String, u64>,
 }
 
@@ -38,16 +38,16 @@ impl Space {
         };
         // The first declaration that names a version kind fixes it.
         let versions = info.options.versions.or(options.versions);
-        let fixed = SpaceOptions { versions, ..info.options };
-        if !fixed.is_as(&options) {
-            return Err(declared_otherwise(&info.options, &options));
+        let agreed = SpaceOptions { versions, ..info.options };
+        if !agreed.is_as(&options) {
+            return Err(options_mismatch(&info.options, &options));
         }
-        info.options = fixed;
+        info.options = agreed;
         Ok(false)
     }
 
     /// Marks the space as existing, with this version kind.
-    pub(super) fn fix(&mut self, versions: Option<VersionKind>) {
+    pub(super) fn fix_version_kind(&mut self, versions: Option<VersionKind>) {
         let mut info = self.info();
         info.options.versions = info.options.versions.or(versions);
         self.info = Some(info);
@@ -57,8 +57,11 @@ impl Space {
     pub(super) fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<Item> {
         let Some(log) = self.logs.get(key) else { return Vec::new() };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = log.range::<[u8], _>((from, Bound::Unbounded));
-        behind.take(limit).map(|(id, item)| Item { id: id.to_vec(), item: item.to_vec() }).collect()
+        let following = log.range::<[u8], _>((from, Bound::Unbounded));
+        following
+            .take(limit)
+            .map(|(id, item)| Item { id: id.to_vec(), item: item.to_vec() })
+            .collect()
     }
 
     /// The writes that wait with versions below one.
@@ -70,18 +73,21 @@ impl Space {
         below.map_or(Ok(()), |below| self.info().check_version(below))?;
         let is_below = |version: Version| below.is_none_or(|below| version < below);
         let all = self.waiting.iter().take_while(|((version, _), _)| is_below(*version));
-        let one = |((version, key), value): (&(Version, Bytes), &Option<Bytes>)| WaitingEntry {
-            key: key.to_vec(),
-            version: *version,
-            value: value.as_deref().map(<[u8]>::to_vec),
-        };
-        Ok(all.take(limit).map(one).collect())
+        let to_entry =
+            |((version, key), value): (&(Version, SharedBytes), &Option<SharedBytes>)| {
+                WaitingEntry {
+                    key: key.to_vec(),
+                    version: *version,
+                    value: value.as_deref().map(<[u8]>::to_vec),
+                }
+            };
+        Ok(all.take(limit).map(to_entry).collect())
     }
 }
 
 /// The error of a declaration with other options.
 #[cold]
-pub(super) fn declared_otherwise(is: &SpaceOptions, asked: &SpaceOptions) -> Error {
-    let message = format!("the space is declared as {is:?}, which is not {asked:?}");
+pub(super) fn options_mismatch(declared: &SpaceOptions, requested: &SpaceOptions) -> Error {
+    let message = format!("the space is declared as {declared:?}, which is not {requested:?}");
     Error::new(Code::SpaceExists, message)
 }

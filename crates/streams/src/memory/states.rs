@@ -1,6 +1,6 @@
 //! Hash map of states, with an index of tombstones by version.
 
-use super::space::Bytes;
+use super::space::SharedBytes;
 use mainstay_model::{Kept, State, StatePage, Version};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ const PAGE_LIMIT_BYTES: usize = 32 << 20;
 
 /// A key's version with its state; `None` for a tombstone.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct VersionedState {
     pub(super) version: Version,
-    pub(super) value: Option<Bytes>,
+    pub(super) value: Option<SharedBytes>,
 }
 
 impl IntoIterator for States {
-    type Item = (Bytes, Held);
-    type IntoIter = std::collections::hash_map::IntoIter<Bytes, Held>;
+    type Item = (SharedBytes, VersionedState);
+    type IntoIter = std::collections::hash_map::IntoIter<SharedBytes, VersionedState>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.by_key.into_iter()
@@ -27,35 +27,40 @@ impl IntoIterator for States {
 /// States by key.
 #[derive(Clone, Default)]
 pub(super) struct States {
-    by_key: HashMap<Bytes, Held>,
+    by_key: HashMap<SharedBytes, VersionedState>,
     /// Tombstones by version, so that the cost of sealing depends on the dropped ones and not on all keys.
-    deleted: BTreeSet<(Version, Bytes)>,
+    tombstones: BTreeSet<(Version, SharedBytes)>,
 }
 
 impl States {
     /// The version of a key's last write.
     pub(super) fn version(&self, key: &[u8]) -> Option<Version> {
-        self.by_key.get(key).map(|held| held.version)
+        self.by_key.get(key).map(|state| state.version)
     }
 
     /// Returns whether a version is newer than the key's.
     pub(super) fn is_newer(&self, key: &[u8], version: Version) -> bool {
-        self.version(key).is_none_or(|held| version > held)
+        self.version(key).is_none_or(|state| version > state)
     }
 
     /// Sets a key's state.
-    pub(super) fn set(&mut self, key: Bytes, version: Version, value: Option<Bytes>) {
+    pub(super) fn set(&mut self, key: SharedBytes, version: Version, value: Option<SharedBytes>) {
         if value.is_none() {
-            self.deleted.insert((version, key.clone()));
+            self.tombstones.insert((version, key.clone()));
         }
-        let before = self.by_key.insert(key.clone(), Held { version, value });
-        if let Some(Held { version, value: None }) = before {
-            self.deleted.remove(&(version, key));
+        let previous = self.by_key.insert(key.clone(), VersionedState { version, value });
+        if let Some(VersionedState { version, value: None }) = previous {
+            self.tombstones.remove(&(version, key));
         }
     }
 
     /// Sets a key's state if the version is newer than the key's. Returns whether it was.
-    pub(super) fn set_newer(&mut self, key: Bytes, version: Version, value: Option<Bytes>) -> bool {
+    pub(super) fn set_newer(
+        &mut self,
+        key: SharedBytes,
+        version: Version,
+        value: Option<SharedBytes>,
+    ) -> bool {
         let is_newer = self.is_newer(&key, version);
         if is_newer {
             self.set(key, version, value);
@@ -64,38 +69,38 @@ impl States {
     }
 
     /// Drops tombstones with versions below the frontier.
-    pub(super) fn forget_below(&mut self, frontier: Version) {
+    pub(super) fn drop_tombstones_below(&mut self, frontier: Version) {
         // Keys are not empty, so the split keeps all entries of the frontier's own version.
-        let kept = self.deleted.split_off(&(frontier, Arc::default()));
-        for (_, key) in std::mem::replace(&mut self.deleted, kept) {
+        let retained = self.tombstones.split_off(&(frontier, Arc::default()));
+        for (_, key) in std::mem::replace(&mut self.tombstones, retained) {
             self.by_key.remove(&key);
         }
     }
 
     /// A key's state or tombstone.
-    pub(super) fn look(&self, key: &[u8]) -> Option<Kept> {
-        let held = self.by_key.get(key)?;
-        let value = held.value.as_deref().map(<[u8]>::to_vec);
-        Some(Kept { version: held.version, value })
+    pub(super) fn get(&self, key: &[u8]) -> Option<Kept> {
+        let state = self.by_key.get(key)?;
+        let value = state.value.as_deref().map(<[u8]>::to_vec);
+        Some(Kept { version: state.version, value })
     }
 
     /// Iterates over all states and tombstones, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Held)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&SharedBytes, &VersionedState)> {
         self.by_key.iter()
     }
 
     /// A page of states, without tombstones.
     pub(super) fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> StatePage {
-        let is_behind = |key: &[u8]| after.is_none_or(|after| key > after);
-        let live = self.by_key.iter().filter_map(|(key, held)| {
-            let is_asked = key.starts_with(prefix) && is_behind(key);
-            let value = held.value.as_ref().filter(|_| is_asked)?;
-            Some((key, held.version, value))
+        let is_after_cursor = |key: &[u8]| after.is_none_or(|after| key > after);
+        let live = self.by_key.iter().filter_map(|(key, state)| {
+            let is_match = key.starts_with(prefix) && is_after_cursor(key);
+            let value = state.value.as_ref().filter(|_| is_match)?;
+            Some((key, state.version, value))
         });
         let mut live: Vec<_> = live.collect();
-        let found = live.len();
+        let total = live.len();
         // Select first: entries after the page need not be sorted.
-        if found > limit {
+        if total > limit {
             live.select_nth_unstable_by(limit, |one, other| one.0.cmp(other.0));
             live.truncate(limit);
         }
@@ -109,7 +114,7 @@ impl States {
                 break;
             }
         }
-        let last = states.last().filter(|_| states.len() < found);
+        let last = states.last().filter(|_| states.len() < total);
         let next = last.map(|(key, _)| key.clone());
         StatePage { states, next }
     }

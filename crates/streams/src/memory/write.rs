@@ -1,6 +1,6 @@
 //! Writes to an in-memory space: all are checked before any is applied, and applying cannot fail.
 
-use super::space::{Bytes, Space};
+use super::space::{SharedBytes, Space};
 use mainstay_model::{Code, Error, Result, SpaceInfo, StateWrite, Version, Wrote};
 use std::collections::HashSet;
 use std::collections::btree_map::Entry;
@@ -41,7 +41,7 @@ impl Space {
     /// Applies a checked write. The first write that takes effect fixes the version kind.
     pub(super) fn apply(&mut self, write: StateWrite) -> Wrote {
         let versions = write.version().map(|version| version.kind());
-        let wrote = match write {
+        let outcome = match write {
             StateWrite::Put { key, value, version } => {
                 self.put(key.into(), Some(value.into()), version)
             }
@@ -49,20 +49,20 @@ impl Space {
             StateWrite::Append { key, id, item } => self.append(key.into(), id.into(), item.into()),
             StateWrite::Advance { source, position } => self.advance(source, position),
             StateWrite::Merge { key, value, version, read, settles } => {
-                let merged = (version, value.map(Bytes::from));
+                let merged = (version, value.map(SharedBytes::from));
                 self.merge(key.into(), merged, read, &settles)
             }
             StateWrite::AllSettled { .. } => return Wrote::Applied,
             // Unknown writes were rejected before.
             _ => Wrote::Stale,
         };
-        if wrote.took_effect() {
-            self.fix(versions);
+        if outcome.took_effect() {
+            self.fix_version_kind(versions);
         }
-        wrote
+        outcome
     }
 
-    fn put(&mut self, key: Bytes, value: Option<Bytes>, version: Version) -> Wrote {
+    fn put(&mut self, key: SharedBytes, value: Option<SharedBytes>, version: Version) -> Wrote {
         let info = self.info();
         if info.is_sealed(version) || !self.states.is_newer(&key, version) {
             return Wrote::Stale;
@@ -71,32 +71,37 @@ impl Space {
             self.states.set(key, version, value);
             return Wrote::Applied;
         }
-        if self.wait(key, version, value) { Wrote::Waiting } else { Wrote::Stale }
+        if self.add_waiting(key, version, value) { Wrote::Waiting } else { Wrote::Stale }
     }
 
     /// Adds a waiting write. Returns whether none was waiting with this version and key.
-    pub(super) fn wait(&mut self, key: Bytes, version: Version, value: Option<Bytes>) -> bool {
+    pub(super) fn add_waiting(
+        &mut self,
+        key: SharedBytes,
+        version: Version,
+        value: Option<SharedBytes>,
+    ) -> bool {
         match self.waiting.entry((version, key)) {
             Entry::Occupied(_) => false,
-            Entry::Vacant(room) => {
-                room.insert(value);
+            Entry::Vacant(entry) => {
+                entry.insert(value);
                 true
             }
         }
     }
 
-    pub(super) fn append(&mut self, key: Bytes, id: Bytes, item: Bytes) -> Wrote {
+    pub(super) fn append(&mut self, key: SharedBytes, id: SharedBytes, item: SharedBytes) -> Wrote {
         match self.logs.entry(key).or_default().entry(id) {
             Entry::Occupied(_) => Wrote::Stale,
-            Entry::Vacant(room) => {
-                room.insert(item);
+            Entry::Vacant(entry) => {
+                entry.insert(item);
                 Wrote::Applied
             }
         }
     }
 
     pub(super) fn advance(&mut self, source: String, position: u64) -> Wrote {
-        if self.positions.get(&source).is_some_and(|held| position <= *held) {
+        if self.positions.get(&source).is_some_and(|current| position <= *current) {
             return Wrote::Stale;
         }
         self.positions.insert(source, position);
@@ -105,8 +110,8 @@ impl Space {
 
     fn merge(
         &mut self,
-        key: Bytes,
-        (version, value): (Version, Option<Bytes>),
+        key: SharedBytes,
+        (version, value): (Version, Option<SharedBytes>),
         read: Option<Version>,
         settles: &[Version],
     ) -> Wrote {

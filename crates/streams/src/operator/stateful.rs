@@ -1,12 +1,12 @@
 //! A stateful operator made of two functions.
 
-use super::{Applied, KeyOf, Moment, Operator};
+use super::{ApplyContext, ApplyResult, KeyFn, Operator};
 use mainstay_model::{LogicalTime, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A function of a key's state, an item and its time. Returns the new state and the outputs.
-type Step<I, S, O> =
+type StepFn<I, S, O> =
     dyn Fn(Option<S>, &I, LogicalTime) -> Result<(Option<S>, Vec<O>)> + Send + Sync;
 
 /// An operator with a state per key, made of two functions: one extracts an item's key, the other applies the
@@ -22,8 +22,8 @@ type Step<I, S, O> =
 ///     |order: &(&str, u32)| order.0,
 ///     |count: Option<u32>, order, _time| {
 ///         let count = count.unwrap_or(0) + 1;
-///         let told = if count == 3 { vec![format!("{} ordered {} as third", order.0, order.1)] } else { vec![] };
-///         Ok((Some(count), told))
+///         let report = if count == 3 { vec![format!("{} ordered {} as third", order.0, order.1)] } else { vec![] };
+///         Ok((Some(count), report))
 ///     },
 /// );
 /// let sink = MemorySink::new("told");
@@ -38,8 +38,8 @@ type Step<I, S, O> =
 /// ```
 pub struct StatefulOperator<I, S, O> {
     name: String,
-    key: Box<KeyOf<I>>,
-    step: Box<Step<I, S, O>>,
+    key: Box<KeyFn<I>>,
+    step: Box<StepFn<I, S, O>>,
 }
 
 impl<I, S, O> StatefulOperator<I, S, O> {
@@ -69,8 +69,13 @@ impl<I, S: Serialize + DeserializeOwned, O> Operator for StatefulOperator<I, S, 
         (self.key)(item)
     }
 
-    fn apply(&self, state: Option<S>, item: &I, moment: Moment) -> Result<Applied<S, O>> {
-        let (state, outputs) = (self.step)(state, item, moment.time)?;
-        Ok(Applied { state, outputs, late: false })
+    fn apply(
+        &self,
+        state: Option<S>,
+        item: &I,
+        context: ApplyContext,
+    ) -> Result<ApplyResult<S, O>> {
+        let (state, outputs) = (self.step)(state, item, context.time)?;
+        Ok(ApplyResult { state, outputs, late: false })
     }
 }

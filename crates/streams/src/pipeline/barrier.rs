@@ -22,9 +22,9 @@ pub struct Barrier {
 
 impl Barrier {
     /// Returns whether a state with these positions includes the barrier.
-    pub(super) fn is_within(&self, positions: &BTreeMap<String, u64>) -> bool {
-        let reached = |name| positions.get(name).copied().unwrap_or(0);
-        self.positions.iter().all(|(name, position)| reached(name) >= *position)
+    pub(super) fn is_included_in(&self, positions: &BTreeMap<String, u64>) -> bool {
+        let position_of = |name| positions.get(name).copied().unwrap_or(0);
+        self.positions.iter().all(|(name, position)| position_of(name) >= *position)
     }
 }
 
@@ -32,14 +32,14 @@ impl<P: Operator> Pipeline<P> {
     /// Makes all sinks' outputs durable and returns the place in the stream. The current state belongs to the
     /// checkpoint, so snapshot it before the next step.
     pub fn barrier(&mut self, id: u64) -> Result<Barrier> {
-        self.ready()?;
+        self.ensure_ready()?;
         if self.barriers.contains_key(&id) {
             let message = format!("checkpoint {id} has its barrier already: give each its own id");
             return Err(Error::new(Code::InvalidArgument, message));
         }
         let positions = self.state.positions()?;
-        if let Err(error) = self.outlet.prepare(id) {
-            self.broken = true;
+        if let Err(error) = self.sinks.prepare(id) {
+            self.needs_recovery = true;
             return Err(error);
         }
         let barrier = Barrier { id, positions };
@@ -48,13 +48,13 @@ impl<P: Operator> Pipeline<P> {
     }
 
     /// Returns whether the outcome of this checkpoint is still unknown to the pipeline.
-    pub(crate) fn awaits(&self, id: u64) -> bool {
+    pub(crate) fn has_barrier(&self, id: u64) -> bool {
         self.barriers.contains_key(&id)
     }
 
     /// Called when the checkpoint is durable: the sinks show their outputs up to its barrier. It may be
     /// repeated after an error.
-    pub fn committed(&mut self, id: u64) -> Result<()> {
+    pub fn commit_checkpoint(&mut self, id: u64) -> Result<()> {
         let Some(barrier) = self.barriers.get(&id) else {
             let message = format!(
                 "this pipeline has no barrier of checkpoint {id}: after a restart, say what it was with `committed_before`"
@@ -67,14 +67,14 @@ impl<P: Operator> Pipeline<P> {
     /// Like `committed`, for a checkpoint from before a restart, whose outcome the sinks may not know. It is
     /// idempotent.
     pub fn committed_before(&mut self, barrier: &Barrier) -> Result<()> {
-        self.outlet.commit(barrier.id, &barrier.positions)?;
+        self.sinks.commit(barrier.id, &barrier.positions)?;
         self.barriers.remove(&barrier.id);
         Ok(())
     }
 
     /// Called when the checkpoint is aborted. The sinks' outputs are committed with a later one.
-    pub fn aborted(&mut self, id: u64) -> Result<()> {
+    pub fn abort_checkpoint(&mut self, id: u64) -> Result<()> {
         self.barriers.remove(&id);
-        self.outlet.abort(id)
+        self.sinks.abort(id)
     }
 }

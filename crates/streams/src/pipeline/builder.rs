@@ -1,13 +1,12 @@
 //! Builder of a pipeline.
 
 use super::Pipeline;
-use crate::frontier::Frontier;
+use super::runner::Runner;
 use crate::operator::Operator;
-use crate::outlet::Outlet;
 use crate::position;
-use crate::runner::Runner;
-use crate::sink::Sink;
-use crate::source::{Merged, Source};
+use crate::sink::{Sink, SinkSet};
+use crate::source::{Source, SourceMerger};
+use crate::time::Frontier;
 use mainstay_model::{Code, Error, KeyedState, Result, check_name};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,23 +22,23 @@ const BATCH_LIMIT: usize = 10_000;
 #[must_use = "a pipeline does nothing before it is opened"]
 pub struct PipelineBuilder<P: Operator> {
     operator: P,
-    input: Result<Merged<P::Item>>,
+    input: Result<SourceMerger<P::Item>>,
     sinks: Vec<Box<dyn Sink<P::Out>>>,
     batch: usize,
     states_ahead: bool,
-    owned: Option<(Range<u32>, u32)>,
+    key_groups: Option<(Range<u32>, u32)>,
 }
 
 impl<P: Operator> PipelineBuilder<P> {
     pub(super) fn new(operator: P) -> PipelineBuilder<P> {
-        let input = Ok(Merged::default());
+        let input = Ok(SourceMerger::default());
         PipelineBuilder {
             operator,
             input,
             sinks: Vec::new(),
             batch: BATCH_DEFAULT,
             states_ahead: false,
-            owned: None,
+            key_groups: None,
         }
     }
 
@@ -81,13 +80,13 @@ impl<P: Operator> PipelineBuilder<P> {
     /// Restricts the pipeline to the keys of some key groups. Other items are skipped. Every shard reads all
     /// items in the same order, so that all shards can stop at one place.
     pub fn shard(mut self, groups: Range<u32>, of: u32) -> PipelineBuilder<P> {
-        self.owned = Some((groups, of));
+        self.key_groups = Some((groups, of));
         self
     }
 
     /// Opens the pipeline over a state and continues from its positions.
     pub fn open(self, state: Arc<dyn KeyedState>) -> Result<Pipeline<P>> {
-        let PipelineBuilder { operator, input, sinks, batch, states_ahead, owned } = self;
+        let PipelineBuilder { operator, input, sinks, batch, states_ahead, key_groups } = self;
         if !(1..=BATCH_LIMIT).contains(&batch) {
             let message = format!("a batch has 1 to {BATCH_LIMIT} items, not {batch}");
             return Err(Error::new(Code::InvalidOption, message));
@@ -102,16 +101,16 @@ impl<P: Operator> PipelineBuilder<P> {
             state,
             input,
             runner: Runner::new(operator),
-            outlet: Outlet::new(sinks)?,
+            sinks: SinkSet::new(sinks)?,
             batch,
             size: batch,
-            read: Vec::new(),
+            positions: Vec::new(),
             frontier: Frontier::default(),
-            stalled: None,
-            behind: Vec::new(),
+            pending_error: None,
+            lagging_sinks: Vec::new(),
             states_ahead,
-            owned,
-            broken: false,
+            key_groups,
+            needs_recovery: false,
             barriers: BTreeMap::new(),
         };
         pipeline.recover()?;

@@ -1,6 +1,6 @@
 //! Progress counters of a pipeline.
 
-use crate::runner::Taken;
+use super::runner::ItemOutcome;
 
 /// The progress of one or several steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Progress {
     /// The number of items skipped because they were applied before.
     pub skipped: u64,
     /// The number of items skipped because their keys belong to other shards.
-    pub passed: u64,
+    pub other_shards: u64,
     /// The number of late items, which were dropped.
     pub late: u64,
     /// The number of outputs handed to the sinks.
@@ -21,21 +21,21 @@ pub struct Progress {
 
 impl Progress {
     /// Adds the progress of another step.
-    pub fn add(&mut self, further: &Progress) {
-        self.items += further.items;
-        self.skipped += further.skipped;
-        self.passed += further.passed;
-        self.late += further.late;
-        self.outputs += further.outputs;
-        self.ended = further.ended;
+    pub fn add(&mut self, other: &Progress) {
+        self.items += other.items;
+        self.skipped += other.skipped;
+        self.other_shards += other.other_shards;
+        self.late += other.late;
+        self.outputs += other.outputs;
+        self.ended = other.ended;
     }
 
-    pub(crate) fn count(&mut self, taken: Taken) {
-        match taken {
-            Taken::Applied => self.items += 1,
-            Taken::Late => self.late += 1,
-            Taken::Skipped => self.skipped += 1,
-            Taken::Passed => self.passed += 1,
+    pub(crate) fn count(&mut self, outcome: ItemOutcome) {
+        match outcome {
+            ItemOutcome::Applied => self.items += 1,
+            ItemOutcome::Late => self.late += 1,
+            ItemOutcome::Skipped => self.skipped += 1,
+            ItemOutcome::OtherShard => self.other_shards += 1,
         }
     }
 }

@@ -7,10 +7,10 @@
 //! ```
 
 use super::Pipeline;
-use crate::frontier::Frontier;
 use crate::operator::Operator;
-use crate::outlet::Behind;
 use crate::position;
+use crate::sink::SinkLag;
+use crate::time::Frontier;
 use mainstay_model::{Code, Error, Result, SpaceOptions, VersionKind};
 use std::collections::BTreeMap;
 
@@ -18,47 +18,49 @@ impl<P: Operator> Pipeline<P> {
     /// Continues from the state, as after a crash. Call it after the state was restored from a checkpoint. A
     /// step after a failed one calls it automatically.
     pub fn recover(&mut self) -> Result<()> {
-        self.broken = true;
+        self.needs_recovery = true;
         self.declare()?;
         let positions = self.state.positions()?;
-        self.check(&positions)?;
+        self.check_owner(&positions)?;
         let at = |name: &str| positions.get(&position::source(name)).copied().unwrap_or(0);
-        self.read = self.input.names().map(at).collect();
+        self.positions = self.input.names().map(at).collect();
         self.input.seek(at)?;
-        self.stalled = None;
+        self.pending_error = None;
         self.frontier = Frontier::default();
         self.runner.recover(&*self.state, &positions)?;
-        self.behind = self.outlet.open(&positions)?;
-        self.barriers.retain(|_, barrier| barrier.is_within(&positions));
-        self.broken = false;
+        self.lagging_sinks = self.sinks.open(&positions)?;
+        self.barriers.retain(|_, barrier| barrier.is_included_in(&positions));
+        self.needs_recovery = false;
         Ok(())
     }
 
     /// Lets empty sinks start at the positions of a checkpoint, because earlier outputs were shown elsewhere.
     pub(crate) fn begin_sinks_at(&mut self, positions: &BTreeMap<String, u64>) -> Result<()> {
-        self.outlet.begin_at(positions)?;
+        self.sinks.begin_at(positions)?;
         self.recover()
     }
 
     /// Recovers after a failure, and fails if a sink holds less than its position.
-    pub(super) fn ready(&mut self) -> Result<()> {
-        if self.broken {
+    pub(super) fn ensure_ready(&mut self) -> Result<()> {
+        if self.needs_recovery {
             self.recover()?;
         }
-        let Some(Behind { sink, expected, held }) = self.behind.first() else { return Ok(()) };
+        let Some(SinkLag { sink, expected, actual }) = self.lagging_sinks.first() else {
+            return Ok(());
+        };
         let message = format!(
-            "sink `{sink}` holds {held} of the {expected} that the state says it has taken: restore the last checkpoint, then recover the pipeline"
+            "sink `{sink}` holds {actual} of the {expected} that the state says it has taken: restore the last checkpoint, then recover the pipeline"
         );
         Err(Error::new(Code::Conflict, message))
     }
 
     /// Checks and declares the state's space for a pipeline.
     fn declare(&self) -> Result<()> {
-        let can = self.state.capabilities();
-        if !can.atomic {
+        let capabilities = self.state.capabilities();
+        if !capabilities.atomic {
             let message = format!(
                 "a pipeline writes states and positions at once, and a store of kind `{}` cannot",
-                can.store
+                capabilities.store
             );
             return Err(Error::new(Code::Unsupported, message));
         }
@@ -74,24 +76,24 @@ impl<P: Operator> Pipeline<P> {
     }
 
     /// Rejects the state of another pipeline.
-    fn check(&self, positions: &BTreeMap<String, u64>) -> Result<()> {
-        let named = |beginning: &'static str| {
-            positions.keys().filter_map(move |name| name.strip_prefix(beginning))
+    fn check_owner(&self, positions: &BTreeMap<String, u64>) -> Result<()> {
+        let names_after = |prefix: &'static str| {
+            positions.keys().filter_map(move |name| name.strip_prefix(prefix))
         };
         let name = self.runner.operator().name();
-        if let Some(other) = named(position::OPERATORS).find(|other| *other != name) {
+        if let Some(other) = names_after(position::OPERATORS).find(|other| *other != name) {
             let message = format!(
                 "the state is that of operator `{other}`, not of `{name}`: give each operator a space of its own"
             );
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        let before: Vec<_> = named(position::SOURCES).collect();
-        let now: Vec<_> = self.input.names().collect();
-        if before.is_empty() || before == now {
+        let previous: Vec<_> = names_after(position::SOURCES).collect();
+        let current: Vec<_> = self.input.names().collect();
+        if previous.is_empty() || previous == current {
             return Ok(());
         }
         let message = format!(
-            "the state was made from sources {before:?}, not from {now:?}: times follow from all of them, so give it the same"
+            "the state was made from sources {previous:?}, not from {current:?}: times follow from all of them, so give it the same"
         );
         Err(Error::new(Code::InvalidArgument, message))
     }

@@ -6,8 +6,10 @@
 //!                     open(position): truncated there, later files deleted
 //! ```
 
-use super::stock::{Committed, Stock, from, mark, part, staged};
-use super::{Opened, Share, Sink};
+use super::part_files::{
+    CommittedOutput, PartFiles, part_path, shard_marker_path, staged_path, start_marker_path,
+};
+use super::{OpenStatus, ShardId, Sink};
 use crate::files::{io_error, sync_directory};
 use crate::output::Output;
 use mainstay_model::{Code, Error, Result};
@@ -41,7 +43,7 @@ use std::path::{Path, PathBuf};
 /// assert_eq!(read()?, "");
 /// pipeline.barrier(1)?;
 /// // Here the checkpoint is made durable.
-/// pipeline.committed(1)?;
+/// pipeline.commit_checkpoint(1)?;
 /// assert_eq!(read()?, "2\n4\n6\n");
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
@@ -49,11 +51,11 @@ pub struct FileSink<O> {
     name: String,
     directory: PathBuf,
     with_ids: bool,
-    /// True if earlier outputs may be elsewhere; `from` is the position up to which they are.
+    /// True if earlier outputs may be elsewhere; `start` is the position up to which they are.
     continued: bool,
-    from: u64,
+    start: u64,
     /// The shard whose outputs it takes, if assigned.
-    share: Option<Share>,
+    shard_id: Option<ShardId>,
     position: u64,
     /// The committed position: outputs before it may have been read and are not written again.
     committed: u64,
@@ -70,8 +72,8 @@ impl<O> FileSink<O> {
             directory: directory.as_ref().to_owned(),
             with_ids: false,
             continued: false,
-            from: 0,
-            share: None,
+            start: 0,
+            shard_id: None,
             position: 0,
             committed: 0,
             active: None,
@@ -96,56 +98,57 @@ impl<O> FileSink<O> {
     }
 
     /// Reads all committed outputs of a directory, in order, as one stream.
-    pub fn read(directory: impl AsRef<Path>) -> Result<Committed> {
-        Committed::open(directory.as_ref())
+    pub fn read(directory: impl AsRef<Path>) -> Result<CommittedOutput> {
+        CommittedOutput::open(directory.as_ref())
     }
 
-    fn make_directory(&self) -> Result<()> {
-        let made = mainstay::create_dir_all_durable(&self.directory);
-        made.map_err(|error| io_error("make", &self.directory, &error))
+    fn create_directory(&self) -> Result<()> {
+        let created = mainstay::create_dir_all_durable(&self.directory);
+        created.map_err(|error| io_error("make", &self.directory, &error))
     }
 
     /// Marks the directory with the shard whose outputs it holds. An empty directory can be taken over by any
     /// shard, whatever its mark is.
-    fn mark(&self, stock: &Stock) -> Result<()> {
-        let Some(share) = self.share.filter(|share| stock.share != Some(*share)) else {
+    fn mark_owner(&self, files: &PartFiles) -> Result<()> {
+        let Some(shard_id) = self.shard_id.filter(|shard_id| files.shard_id != Some(*shard_id))
+        else {
             return Ok(());
         };
-        if let Some(other) = stock.share.filter(|_| stock.is_empty()) {
-            let path = mark(&self.directory, other);
+        if let Some(other) = files.shard_id.filter(|_| files.is_empty()) {
+            let path = shard_marker_path(&self.directory, other);
             let removed = std::fs::remove_file(&path);
             removed.map_err(|error| io_error("remove", &path, &error))?;
         }
-        if stock.share.is_none() || stock.is_empty() {
-            self.note(&mark(&self.directory, share))
+        if files.shard_id.is_none() || files.is_empty() {
+            self.create_marker(&shard_marker_path(&self.directory, shard_id))
         } else {
             Ok(())
         }
     }
 
     /// Creates an empty file whose name carries the information.
-    fn note(&self, path: &Path) -> Result<()> {
-        let made = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        made.map_err(|error| io_error("create", path, &error))?;
+    fn create_marker(&self, path: &Path) -> Result<()> {
+        let created = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        created.map_err(|error| io_error("create", path, &error))?;
         sync_directory(&self.directory)
     }
 
     /// Truncates the staged files to a position and makes the rest durable.
-    fn cut(&self, stock: &Stock, position: u64) -> Result<()> {
-        for (start, end) in &stock.staged {
-            let path = staged(&self.directory, *start);
+    fn truncate_staged(&self, files: &PartFiles, position: u64) -> Result<()> {
+        for (start, end) in &files.staged {
+            let path = staged_path(&self.directory, *start);
             if *start >= position {
                 let removed = std::fs::remove_file(&path);
                 removed.map_err(|error| io_error("remove", &path, &error))?;
                 continue;
             }
             let opened = OpenOptions::new().write(true).open(&path);
-            let cut = opened.and_then(|file| {
+            let truncated = opened.and_then(|file| {
                 file.set_len((*end).min(position) - start)?;
                 Ok(file)
             });
-            let file = cut.map_err(|error| io_error("cut", &path, &error))?;
-            self.sync(&file, *start)?;
+            let file = truncated.map_err(|error| io_error("cut", &path, &error))?;
+            self.sync_staged(&file, *start)?;
         }
         sync_directory(&self.directory)
     }
@@ -153,10 +156,10 @@ impl<O> FileSink<O> {
     /// Fsyncs a staged file. After a failed fsync a repeated one may seem to succeed although the bytes are
     /// lost. Therefore the staged files from there on are removed, and the state must go back and produce
     /// them again.
-    fn sync(&self, file: &File, start: u64) -> Result<()> {
+    fn sync_staged(&self, file: &File, start: u64) -> Result<()> {
         let Err(error) = file.sync_all() else { return Ok(()) };
-        self.give_up(start)?;
-        let path = staged(&self.directory, start);
+        self.discard_staged(start)?;
+        let path = staged_path(&self.directory, start);
         let message = format!(
             "cannot sync {}: {error}; sink `{}` has given it up: restore the last checkpoint",
             path.display(),
@@ -166,9 +169,9 @@ impl<O> FileSink<O> {
     }
 
     /// Removes the staged files from a position on, the last first, so that the remaining ones have no gap.
-    fn give_up(&self, start: u64) -> Result<()> {
-        for (start, _) in Stock::list(&self.directory)?.staged.range(start..).rev() {
-            let path = staged(&self.directory, *start);
+    fn discard_staged(&self, start: u64) -> Result<()> {
+        for (start, _) in PartFiles::list(&self.directory)?.staged.range(start..).rev() {
+            let path = staged_path(&self.directory, *start);
             let removed = std::fs::remove_file(&path);
             removed.map_err(|error| io_error("remove", &path, &error))?;
         }
@@ -177,14 +180,14 @@ impl<O> FileSink<O> {
 
     /// Commits the staged files up to a position by renaming them. Returns the committed position. A file
     /// that ends beyond the position, because it was reopened since, is committed with the next checkpoint.
-    fn show(&self, stock: &Stock, position: u64) -> Result<u64> {
-        let mut committed = stock.committed();
-        for (start, end) in stock.staged.range(..position) {
+    fn publish(&self, files: &PartFiles, position: u64) -> Result<u64> {
+        let mut committed = files.committed_position();
+        for (start, end) in files.staged.range(..position) {
             if *start != committed || *end > position {
                 break;
             }
-            let from = staged(&self.directory, *start);
-            let to = part(&self.directory, *start);
+            let from = staged_path(&self.directory, *start);
+            let to = part_path(&self.directory, *start);
             let renamed = std::fs::rename(&from, to);
             renamed.map_err(|error| io_error("rename", &from, &error))?;
             committed = *end;
@@ -198,7 +201,7 @@ impl<O> FileSink<O> {
         let (file, _) = match self.active.take() {
             Some(active) => self.active.insert(active),
             None => {
-                let path = staged(&self.directory, self.position);
+                let path = staged_path(&self.directory, self.position);
                 let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
                 let file = file.map_err(|error| io_error("create", &path, &error))?;
                 self.active.insert((file, self.position))
@@ -208,41 +211,41 @@ impl<O> FileSink<O> {
     }
 
     /// Compares repeated outputs with the committed ones. Returns the number of repeated bytes.
-    fn check_again(&self, bytes: &[u8]) -> Result<usize> {
-        let again = self.committed.saturating_sub(self.position);
-        let again = usize::try_from(again).unwrap_or(usize::MAX).min(bytes.len());
-        if again == 0 {
+    fn check_replay(&self, bytes: &[u8]) -> Result<usize> {
+        let replayed = self.committed.saturating_sub(self.position);
+        let replayed = usize::try_from(replayed).unwrap_or(usize::MAX).min(bytes.len());
+        if replayed == 0 {
             return Ok(0);
         }
         // Outputs that are elsewhere cannot be compared.
-        let elsewhere = self.from.saturating_sub(self.position);
-        let elsewhere = usize::try_from(elsewhere).unwrap_or(usize::MAX).min(again);
-        let mut before = vec![0; again - elsewhere];
-        let mut committed = Committed::open(&self.directory)?;
-        committed.seek(self.position + elsewhere as u64);
-        let read = committed.read_exact(&mut before);
+        let missing = self.start.saturating_sub(self.position);
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(replayed);
+        let mut previous = vec![0; replayed - missing];
+        let mut committed = CommittedOutput::open(&self.directory)?;
+        committed.seek(self.position + missing as u64);
+        let read = committed.read_exact(&mut previous);
         read.map_err(|error| io_error("read", &self.directory, &error))?;
-        if before != bytes[elsewhere..again] {
+        if previous != bytes[missing..replayed] {
             let message = format!(
-                "sink `{}` was given other output than it has committed, in the {again} bytes from {} on: the operator is not the one that made it, or gives different outputs for the same input",
+                "sink `{}` was given other output than it has committed, in the {replayed} bytes from {} on: the operator is not the one that made it, or gives different outputs for the same input",
                 self.name, self.position
             );
             return Err(Error::new(Code::CorruptData, message));
         }
-        Ok(again)
+        Ok(replayed)
     }
 }
 
 impl<O: Serialize> FileSink<O> {
-    fn lines(&self, outputs: &[Output<O>]) -> Result<Vec<u8>> {
+    fn encode_lines(&self, outputs: &[Output<O>]) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for output in outputs {
-            let written = if self.with_ids {
+            let result = if self.with_ids {
                 serde_json::to_writer(&mut bytes, output)
             } else {
                 serde_json::to_writer(&mut bytes, &output.value)
             };
-            written.map_err(|error| {
+            result.map_err(|error| {
                 let message = format!("sink `{}`: {} is no JSON: {error}", self.name, output.id);
                 Error::new(Code::InvalidValue, message)
             })?;
@@ -257,50 +260,50 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         &self.name
     }
 
-    fn assign(&mut self, share: Share) -> Result<Share> {
-        self.share = Some(share);
+    fn assign(&mut self, shard_id: ShardId) -> Result<ShardId> {
+        self.shard_id = Some(shard_id);
         if !self.directory.is_dir() {
-            return Ok(share);
+            return Ok(shard_id);
         }
-        Ok(Stock::list(&self.directory)?.share(share.shard).unwrap_or(share))
+        Ok(PartFiles::list(&self.directory)?.stored_shard_id(shard_id.shard).unwrap_or(shard_id))
     }
 
-    fn open(&mut self, position: u64) -> Result<Opened> {
+    fn open(&mut self, position: u64) -> Result<OpenStatus> {
         self.active = None;
-        self.make_directory()?;
-        let mut stock = Stock::list(&self.directory)?;
-        stock.check_content(&self.directory)?;
-        stock.check_staged(&self.directory, position)?;
-        if stock.held() < position {
-            return Ok(Opened::Behind { held: stock.held() });
+        self.create_directory()?;
+        let mut files = PartFiles::list(&self.directory)?;
+        files.check_content(&self.directory)?;
+        files.check_staged(&self.directory, position)?;
+        if files.end_position() < position {
+            return Ok(OpenStatus::Lagging { position: files.end_position() });
         }
-        self.mark(&stock)?;
-        self.cut(&stock, position)?;
+        self.mark_owner(&files)?;
+        self.truncate_staged(&files, position)?;
         self.position = position;
-        self.committed = stock.committed();
-        self.from = stock.from;
-        Ok(Opened::Ready)
+        self.committed = files.committed_position();
+        self.start = files.start;
+        Ok(OpenStatus::Ready)
     }
 
     fn begin_at(&mut self, position: u64) -> Result<()> {
-        self.make_directory()?;
-        let stock = Stock::list(&self.directory)?;
-        if !self.continued || !stock.is_empty() {
+        self.create_directory()?;
+        let files = PartFiles::list(&self.directory)?;
+        if !self.continued || !files.is_empty() {
             return Ok(());
         }
         // Mark the shard first, because an unmarked directory that is not empty belongs to the first epoch.
-        self.mark(&stock)?;
-        self.note(&from(&self.directory, position))
+        self.mark_owner(&files)?;
+        self.create_marker(&start_marker_path(&self.directory, position))
     }
 
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
-        let bytes = self.lines(outputs)?;
-        let again = self.check_again(&bytes)?;
-        self.position += again as u64;
-        let new = &bytes[again..];
+        let bytes = self.encode_lines(outputs)?;
+        let replayed = self.check_replay(&bytes)?;
+        self.position += replayed as u64;
+        let new = &bytes[replayed..];
         if !new.is_empty() {
-            let written = self.active()?.write_all(new);
-            written.map_err(|error| io_error("write into", &self.directory, &error))?;
+            let result = self.active()?.write_all(new);
+            result.map_err(|error| io_error("write into", &self.directory, &error))?;
             self.position += new.len() as u64;
         }
         Ok(self.position)
@@ -308,22 +311,22 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
 
     fn prepare(&mut self, _checkpoint: u64) -> Result<()> {
         let Some((file, start)) = self.active.take() else { return Ok(()) };
-        self.sync(&file, start)?;
+        self.sync_staged(&file, start)?;
         sync_directory(&self.directory)
     }
 
     fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
-        let mut stock = Stock::list(&self.directory)?;
+        let mut files = PartFiles::list(&self.directory)?;
         // The file being written is not prepared.
-        stock.staged.retain(|start, _| self.active.as_ref().is_none_or(|(_, own)| start != own));
-        self.committed = self.show(&stock, position)?;
-        if stock.held() >= position {
+        files.staged.retain(|start, _| self.active.as_ref().is_none_or(|(_, own)| start != own));
+        self.committed = self.publish(&files, position)?;
+        if files.end_position() >= position {
             return Ok(());
         }
         let message = format!(
             "sink `{}` was to commit {position} bytes, and has prepared {}: prepare before the checkpoint is taken",
             self.name,
-            stock.held()
+            files.end_position()
         );
         Err(Error::new(Code::CorruptData, message))
     }
@@ -346,15 +349,15 @@ mod tests {
         let mut sink = FileSink::new("out", root.path());
         let output = |n| Output::new("o", b"k", Cause::Item(LogicalTime::new(0, n)), 0, n);
         sink.open(0).unwrap();
-        let kept = sink.write(&[output(1)]).unwrap();
+        let retained = sink.write(&[output(1)]).unwrap();
         sink.prepare(1).unwrap();
-        let lost = sink.write(&[output(2)]).unwrap();
+        let discarded = sink.write(&[output(2)]).unwrap();
         sink.prepare(2).unwrap();
         let position = sink.write(&[output(3)]).unwrap();
-        sink.give_up(kept).unwrap();
-        assert!(lost < position);
-        assert_eq!(sink.open(position).unwrap(), Opened::Behind { held: kept });
-        assert_eq!(sink.open(kept).unwrap(), Opened::Ready);
+        sink.discard_staged(retained).unwrap();
+        assert!(discarded < position);
+        assert_eq!(sink.open(position).unwrap(), OpenStatus::Lagging { position: retained });
+        assert_eq!(sink.open(retained).unwrap(), OpenStatus::Ready);
         assert_eq!(sink.write(&[output(2), output(3)]).unwrap(), position);
     }
 }

@@ -1,6 +1,6 @@
 //! Idempotent sink: a materialized view of the newest output per key in keyed state.
 
-use super::{Opened, Share, Sink};
+use super::{OpenStatus, ShardId, Sink};
 use crate::output::Output;
 use crate::position;
 use mainstay_model::{Code, Error, KeyedState, Result, StateWrite};
@@ -9,10 +9,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Key<O> = dyn Fn(&Output<O>) -> Vec<u8> + Send + Sync;
+type OutputKeyFn<O> = dyn Fn(&Output<O>) -> Vec<u8> + Send + Sync;
 
 /// The number of writes per batch.
-const PIECE: usize = 1_024;
+const BATCH_WRITES: usize = 1_024;
 
 /// Writes outputs as JSON into a space, by key and version. A repeated output is not newer and changes
 /// nothing. The newest output of each key remains. Outputs are visible at once, because only the newest per
@@ -41,8 +41,8 @@ const PIECE: usize = 1_024;
 pub struct IdempotentSink<O> {
     name: String,
     space: Arc<dyn KeyedState>,
-    key: Box<Key<O>>,
-    share: Share,
+    key: Box<OutputKeyFn<O>>,
+    shard_id: ShardId,
     position: u64,
 }
 
@@ -61,16 +61,16 @@ impl<O> IdempotentSink<O> {
     ) -> IdempotentSink<O> {
         let name = name.to_owned();
         let key = Box::new(key);
-        let share = Share::default();
-        IdempotentSink { name, space, key, share, position: 0 }
+        let shard_id = ShardId::default();
+        IdempotentSink { name, space, key, shard_id, position: 0 }
     }
 
     /// The name of the sink's position in the space.
-    fn place(&self) -> String {
-        position::sink_of(&self.name, self.share)
+    fn position_name(&self) -> String {
+        position::shard_sink(&self.name, self.shard_id)
     }
 
-    fn shared(&self, key: &[u8], output: &Output<O>) -> Error {
+    fn duplicate_key_error(&self, key: &[u8], output: &Output<O>) -> Error {
         let message = format!(
             "sink `{}` was given two outputs of version {} for key {}, of which only one can stay: give each a key of its own, with `IdempotentSink::keyed_by`",
             self.name,
@@ -83,22 +83,22 @@ impl<O> IdempotentSink<O> {
 
 impl<O: Serialize> IdempotentSink<O> {
     /// The newest output of each key. Older ones would never be visible.
-    fn newest<'o>(&self, outputs: &'o [Output<O>]) -> Result<BTreeMap<Vec<u8>, &'o Output<O>>> {
-        let mut newest: BTreeMap<Vec<u8>, &Output<O>> = BTreeMap::new();
+    fn latest<'o>(&self, outputs: &'o [Output<O>]) -> Result<BTreeMap<Vec<u8>, &'o Output<O>>> {
+        let mut latest: BTreeMap<Vec<u8>, &Output<O>> = BTreeMap::new();
         for output in outputs {
             let key = (self.key)(output);
-            match newest.get(&key).map(|held| held.version.cmp(&output.version)) {
-                Some(Ordering::Equal) => return Err(self.shared(&key, output)),
+            match latest.get(&key).map(|existing| existing.version.cmp(&output.version)) {
+                Some(Ordering::Equal) => return Err(self.duplicate_key_error(&key, output)),
                 Some(Ordering::Greater) => {}
                 Some(Ordering::Less) | None => {
-                    newest.insert(key, output);
+                    latest.insert(key, output);
                 }
             }
         }
-        Ok(newest)
+        Ok(latest)
     }
 
-    fn put(&self, key: Vec<u8>, output: &Output<O>) -> Result<StateWrite> {
+    fn encode_write(&self, key: Vec<u8>, output: &Output<O>) -> Result<StateWrite> {
         let value = serde_json::to_vec(&output.value).map_err(|error| {
             let message = format!("sink `{}`: {} is no JSON: {error}", self.name, output.id);
             Error::new(Code::InvalidValue, message)
@@ -112,27 +112,31 @@ impl<O: Serialize> Sink<O> for IdempotentSink<O> {
         &self.name
     }
 
-    fn assign(&mut self, share: Share) -> Result<Share> {
-        self.share = share;
-        Ok(share)
+    fn assign(&mut self, shard_id: ShardId) -> Result<ShardId> {
+        self.shard_id = shard_id;
+        Ok(shard_id)
     }
 
-    fn open(&mut self, position: u64) -> Result<Opened> {
-        let held = self.space.positions()?.get(&self.place()).copied().unwrap_or(0);
+    fn open(&mut self, position: u64) -> Result<OpenStatus> {
+        let stored = self.space.positions()?.get(&self.position_name()).copied().unwrap_or(0);
         self.position = position;
         // Outputs beyond the position will be written again as no-ops.
-        Ok(if held < position { Opened::Behind { held } } else { Opened::Ready })
+        Ok(if stored < position {
+            OpenStatus::Lagging { position: stored }
+        } else {
+            OpenStatus::Ready
+        })
     }
 
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
         let position = self.position + outputs.len() as u64;
-        let newest = self.newest(outputs)?.into_iter();
-        let writes = newest.map(|(key, output)| self.put(key, output));
+        let latest = self.latest(outputs)?.into_iter();
+        let writes = latest.map(|(key, output)| self.encode_write(key, output));
         let mut writes = writes.collect::<Result<Vec<_>>>()?;
         // The position comes last, so the space always holds all outputs up to its position.
-        writes.push(StateWrite::advance(&self.place(), position));
-        for piece in writes.chunks(PIECE) {
-            self.space.write(piece.to_vec())?;
+        writes.push(StateWrite::advance(&self.position_name(), position));
+        for batch in writes.chunks(BATCH_WRITES) {
+            self.space.write(batch.to_vec())?;
         }
         self.position = position;
         Ok(position)

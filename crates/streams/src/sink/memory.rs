@@ -1,6 +1,6 @@
 //! In-memory sink.
 
-use super::{Opened, Sink};
+use super::{OpenStatus, Sink};
 use crate::output::Output;
 use mainstay_model::{Code, Error, Result};
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
-/// use mainstay_streams::{Cause, MemorySink, Opened, Output, Sink};
+/// use mainstay_streams::{Cause, MemorySink, OpenStatus, Output, Sink};
 /// let mut sink = MemorySink::new("out");
 /// sink.open(0)?;
 /// sink.write(&[Output::new("o", b"k", Cause::Item(LogicalTime::new(0, 1)), 0, 'x')])?;
@@ -24,12 +24,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct MemorySink<O> {
     name: String,
-    shelf: Arc<Mutex<Shelf<O>>>,
+    log: Arc<Mutex<OutputLog<O>>>,
     position: u64,
 }
 
 #[derive(Debug)]
-struct Shelf<O> {
+struct OutputLog<O> {
     outputs: Vec<Output<O>>,
     committed: usize,
 }
@@ -37,26 +37,26 @@ struct Shelf<O> {
 impl<O: Clone> MemorySink<O> {
     /// An empty sink.
     pub fn new(name: &str) -> MemorySink<O> {
-        let shelf = Shelf { outputs: Vec::new(), committed: 0 };
-        MemorySink { name: name.to_owned(), shelf: Arc::new(Mutex::new(shelf)), position: 0 }
+        let log = OutputLog { outputs: Vec::new(), committed: 0 };
+        MemorySink { name: name.to_owned(), log: Arc::new(Mutex::new(log)), position: 0 }
     }
 
     /// All outputs, including uncommitted ones.
     pub fn outputs(&self) -> Vec<Output<O>> {
-        self.shelf.lock().outputs.clone()
+        self.log.lock().outputs.clone()
     }
 
     /// The committed outputs.
     pub fn committed(&self) -> Vec<Output<O>> {
-        let shelf = self.shelf.lock();
-        shelf.outputs[..shelf.committed].to_vec()
+        let log = self.log.lock();
+        log.outputs[..log.committed].to_vec()
     }
 
     /// Drops the uncommitted outputs, as a power failure does.
-    pub fn lose(&self) {
-        let mut shelf = self.shelf.lock();
-        let committed = shelf.committed;
-        shelf.outputs.truncate(committed);
+    pub fn drop_uncommitted(&self) {
+        let mut log = self.log.lock();
+        let committed = log.committed;
+        log.outputs.truncate(committed);
     }
 }
 
@@ -65,29 +65,29 @@ impl<O: Clone + Send> Sink<O> for MemorySink<O> {
         &self.name
     }
 
-    fn open(&mut self, position: u64) -> Result<Opened> {
-        let mut shelf = self.shelf.lock();
-        let held = shelf.outputs.len() as u64;
-        if held < position {
-            return Ok(Opened::Behind { held });
+    fn open(&mut self, position: u64) -> Result<OpenStatus> {
+        let mut log = self.log.lock();
+        let count = log.outputs.len() as u64;
+        if count < position {
+            return Ok(OpenStatus::Lagging { position: count });
         }
-        let keep = shelf.committed.max(position as usize);
-        shelf.outputs.truncate(keep);
+        let keep = log.committed.max(position as usize);
+        log.outputs.truncate(keep);
         self.position = position;
-        Ok(Opened::Ready)
+        Ok(OpenStatus::Ready)
     }
 
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
-        let mut shelf = self.shelf.lock();
+        let mut log = self.log.lock();
         // Outputs that readers have seen come again, identically.
-        let seen = shelf.outputs.len().saturating_sub(self.position as usize).min(outputs.len());
-        for (n, output) in outputs[..seen].iter().enumerate() {
-            let before = &shelf.outputs[self.position as usize + n];
-            if before.id != output.id {
-                return Err(differs(&self.name, before, output));
+        let replayed = log.outputs.len().saturating_sub(self.position as usize).min(outputs.len());
+        for (n, output) in outputs[..replayed].iter().enumerate() {
+            let previous = &log.outputs[self.position as usize + n];
+            if previous.id != output.id {
+                return Err(output_mismatch(&self.name, previous, output));
             }
         }
-        shelf.outputs.extend_from_slice(&outputs[seen..]);
+        log.outputs.extend_from_slice(&outputs[replayed..]);
         self.position += outputs.len() as u64;
         Ok(self.position)
     }
@@ -97,16 +97,16 @@ impl<O: Clone + Send> Sink<O> for MemorySink<O> {
     }
 
     fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
-        let mut shelf = self.shelf.lock();
-        if shelf.outputs.len() < position as usize {
+        let mut log = self.log.lock();
+        if log.outputs.len() < position as usize {
             let message = format!(
                 "sink `{}` holds {} outputs, and {position} were to be committed",
                 self.name,
-                shelf.outputs.len()
+                log.outputs.len()
             );
             return Err(Error::new(Code::CorruptData, message));
         }
-        shelf.committed = shelf.committed.max(position as usize);
+        log.committed = log.committed.max(position as usize);
         Ok(())
     }
 
@@ -116,10 +116,10 @@ impl<O: Clone + Send> Sink<O> for MemorySink<O> {
 }
 
 #[cold]
-fn differs<O>(sink: &str, before: &Output<O>, output: &Output<O>) -> Error {
+fn output_mismatch<O>(sink: &str, previous: &Output<O>, output: &Output<O>) -> Error {
     let message = format!(
         "sink `{sink}` was given output {} where it has committed {}: the operator is not the one that made it, or gives different outputs for the same input",
-        output.id, before.id
+        output.id, previous.id
     );
     Error::new(Code::CorruptData, message)
 }

@@ -1,6 +1,6 @@
 //! In-memory source.
 
-use super::{Source, Sourced};
+use super::{Source, SourceItem};
 use mainstay_model::{Code, Error, LogicalTime, Result};
 
 /// Items in memory. A position is the number of items read.
@@ -18,19 +18,19 @@ use mainstay_model::{Code, Error, LogicalTime, Result};
 pub struct Items<T> {
     name: String,
     items: Vec<(LogicalTime, T)>,
-    read: usize,
+    next_index: usize,
 }
 
 impl<T> Items<T> {
     /// Items whose times are their indexes, from 0 on.
     pub fn new(name: &str, items: impl IntoIterator<Item = T>) -> Items<T> {
         let numbered = (0..).zip(items);
-        Items::timed(name, numbered.map(|(round, item)| (LogicalTime::new(0, round), item)))
+        Items::with_times(name, numbered.map(|(round, item)| (LogicalTime::new(0, round), item)))
     }
 
     /// Items with explicit times, which must strictly increase.
-    pub fn timed(name: &str, items: impl IntoIterator<Item = (LogicalTime, T)>) -> Items<T> {
-        Items { name: name.to_owned(), items: items.into_iter().collect(), read: 0 }
+    pub fn with_times(name: &str, items: impl IntoIterator<Item = (LogicalTime, T)>) -> Items<T> {
+        Items { name: name.to_owned(), items: items.into_iter().collect(), next_index: 0 }
     }
 }
 
@@ -43,9 +43,9 @@ impl<T: Clone + Send> Source for Items<T> {
 
     fn seek(&mut self, position: u64) -> Result<()> {
         let count = self.items.len();
-        match usize::try_from(position).ok().filter(|read| *read <= count) {
-            Some(read) => {
-                self.read = read;
+        match usize::try_from(position).ok().filter(|index| *index <= count) {
+            Some(index) => {
+                self.next_index = index;
                 Ok(())
             }
             None => {
@@ -58,9 +58,9 @@ impl<T: Clone + Send> Source for Items<T> {
         }
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<T>>> {
-        let Some((time, item)) = self.items.get(self.read) else { return Ok(None) };
-        self.read += 1;
-        Ok(Some(Sourced { item: item.clone(), time: *time, position: self.read as u64 }))
+    fn next(&mut self) -> Result<Option<SourceItem<T>>> {
+        let Some((time, item)) = self.items.get(self.next_index) else { return Ok(None) };
+        self.next_index += 1;
+        Ok(Some(SourceItem { item: item.clone(), time: *time, position: self.next_index as u64 }))
     }
 }

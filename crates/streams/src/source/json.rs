@@ -1,6 +1,6 @@
 //! JSON Lines source.
 
-use super::{Source, Sourced};
+use super::{Source, SourceItem};
 use mainstay_model::{Code, Error, Result};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -28,7 +28,7 @@ impl<T: DeserializeOwned> JsonLines<T> {
         JsonLines { lines: Box::new(lines), values: PhantomData }
     }
 
-    fn value(&self, line: &Sourced<String>) -> Result<T> {
+    fn value(&self, line: &SourceItem<String>) -> Result<T> {
         serde_json::from_str(&line.item).map_err(|error| {
             let name = self.lines.name();
             let time = line.time;
@@ -50,14 +50,14 @@ impl<T: DeserializeOwned> Source for JsonLines<T> {
         self.lines.seek(position)
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<T>>> {
+    fn next(&mut self) -> Result<Option<SourceItem<T>>> {
         while let Some(line) = self.lines.next()? {
             if line.item.trim().is_empty() {
                 continue;
             }
             let time = line.time;
             let position = line.position;
-            return Ok(Some(Sourced { item: self.value(&line)?, time, position }));
+            return Ok(Some(SourceItem { item: self.value(&line)?, time, position }));
         }
         Ok(None)
     }

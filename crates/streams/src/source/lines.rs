@@ -6,7 +6,7 @@
 //!   time 0  time 7    time 16  positions: 7, 16, 24
 //! ```
 
-use super::{Source, Sourced};
+use super::{Source, SourceItem};
 use crate::files::io_error;
 use mainstay_model::{Code, Error, LogicalTime, Result};
 use std::fs::File;
@@ -41,7 +41,7 @@ pub struct Lines {
     epoch: u64,
     offset: u64,
     /// True if the last line read had no line end.
-    unended: bool,
+    is_last_line_open: bool,
 }
 
 impl Lines {
@@ -50,7 +50,14 @@ impl Lines {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| io_error("open", &path, &error))?;
         let file = BufReader::new(file);
-        Ok(Lines { name: name.to_owned(), path, file, epoch: 0, offset: 0, unended: false })
+        Ok(Lines {
+            name: name.to_owned(),
+            path,
+            file,
+            epoch: 0,
+            offset: 0,
+            is_last_line_open: false,
+        })
     }
 
     /// Sets the epoch of the lines' times; the default is 0. A file that replaces another one needs a higher
@@ -61,52 +68,52 @@ impl Lines {
         self
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> Error {
+    fn file_error(&self, what: &str, error: &io::Error) -> Error {
         io_error(what, &self.path, error)
     }
 
-    fn refused(&self, code: Code, what: &str) -> Error {
+    fn input_error(&self, code: Code, what: &str) -> Error {
         Error::new(code, format!("source `{}`: {} {what}", self.name, self.path.display()))
     }
 
     /// Rejects a position at which no line of this file begins, because it belongs to another file.
-    fn check(&mut self, position: u64) -> Result<()> {
+    fn check_position(&mut self, position: u64) -> Result<()> {
         let length = self.file.get_ref().metadata().map(|data| data.len());
-        let length = length.map_err(|error| self.failed("look at", &error))?;
+        let length = length.map_err(|error| self.file_error("look at", &error))?;
         if position > length {
             let what = format!(
                 "has {length} bytes, and reading was to go on behind {position}: it is not the file that was read"
             );
-            return Err(self.refused(Code::InvalidArgument, &what));
+            return Err(self.input_error(Code::InvalidArgument, &what));
         }
         if position == 0 || position == length || self.byte_before(position)? == b'\n' {
             return Ok(());
         }
         let what =
             format!("has no line that begins at {position}: it is not the file that was read");
-        Err(self.refused(Code::InvalidArgument, &what))
+        Err(self.input_error(Code::InvalidArgument, &what))
     }
 
     fn byte_before(&mut self, position: u64) -> Result<u8> {
         let mut byte = [0];
         let at = SeekFrom::Start(position.saturating_sub(1));
         let read = self.file.seek(at).and_then(|_| self.file.read_exact(&mut byte));
-        read.map_err(|error| self.failed("read", &error))?;
+        read.map_err(|error| self.file_error("read", &error))?;
         Ok(byte[0])
     }
 
     /// The next line with its line end, if one exists.
-    fn line(&mut self) -> Result<Option<Vec<u8>>> {
+    fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let limit = LINE_LIMIT_BYTES as u64 + 1;
         let read = self.file.by_ref().take(limit).read_until(b'\n', &mut line);
-        read.map_err(|error| self.failed("read", &error))?;
+        read.map_err(|error| self.file_error("read", &error))?;
         if line.len() > LINE_LIMIT_BYTES {
             let what = format!(
                 "has a line of more than {LINE_LIMIT_BYTES} bytes at offset {}",
                 self.offset
             );
-            return Err(self.refused(Code::ValueTooLarge, &what));
+            return Err(self.input_error(Code::ValueTooLarge, &what));
         }
         Ok(Some(line).filter(|line| !line.is_empty()))
     }
@@ -120,36 +127,36 @@ impl Source for Lines {
     }
 
     fn seek(&mut self, position: u64) -> Result<()> {
-        self.check(position)?;
-        let went = self.file.seek(SeekFrom::Start(position));
-        went.map_err(|error| self.failed("read", &error))?;
+        self.check_position(position)?;
+        let result = self.file.seek(SeekFrom::Start(position));
+        result.map_err(|error| self.file_error("read", &error))?;
         self.offset = position;
-        self.unended = false;
+        self.is_last_line_open = false;
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<String>>> {
-        let Some(line) = self.line()? else { return Ok(None) };
-        if self.unended {
+    fn next(&mut self) -> Result<Option<SourceItem<String>>> {
+        let Some(line) = self.read_line()? else { return Ok(None) };
+        if self.is_last_line_open {
             let what =
                 format!("goes on at {}, where its last line was read as it was", self.offset);
-            return Err(self.refused(Code::InvalidValue, &what));
+            return Err(self.input_error(Code::InvalidValue, &what));
         }
         let time = LogicalTime::new(self.epoch, self.offset);
         let position = self.offset + line.len() as u64;
         let Ok(mut item) = String::from_utf8(line) else {
             let what = format!("has a line that is not UTF-8 at offset {}", self.offset);
-            return Err(self.refused(Code::InvalidValue, &what));
+            return Err(self.input_error(Code::InvalidValue, &what));
         };
         self.offset = position;
-        self.unended = !item.ends_with('\n');
-        item.truncate(without_end(&item).len());
-        Ok(Some(Sourced { item, time, position }))
+        self.is_last_line_open = !item.ends_with('\n');
+        item.truncate(trim_line_end(&item).len());
+        Ok(Some(SourceItem { item, time, position }))
     }
 }
 
 /// A line without its line end, `\n` or `\r\n`.
-fn without_end(line: &str) -> &str {
+fn trim_line_end(line: &str) -> &str {
     match line.strip_suffix('\n') {
         Some(line) => line.strip_suffix('\r').unwrap_or(line),
         None => line,
@@ -183,10 +190,10 @@ mod tests {
     #[test]
     fn reading_goes_on_behind_every_line() {
         let (_directory, mut lines) = lines("a\n\nbc\r\nd");
-        let whole = all(&mut lines);
-        for (count, (.., position)) in whole.iter().enumerate() {
+        let expected = all(&mut lines);
+        for (count, (.., position)) in expected.iter().enumerate() {
             lines.seek(*position).unwrap();
-            assert_eq!(all(&mut lines), whole[count + 1..]);
+            assert_eq!(all(&mut lines), expected[count + 1..]);
         }
     }
 

@@ -6,7 +6,7 @@ use mainstay_model::{
     Code, Error, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, Result,
     SnapshotSummary, SpaceInfo, SpaceOptions, StatePage, StateWrite, Version, WaitingEntry, Wrote,
 };
-use mainstay_streams::{Items, MemoryState, Source, Sourced, StatefulOperator};
+use mainstay_streams::{Items, MemoryState, Source, SourceItem, StatefulOperator};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -34,16 +34,16 @@ pub fn digest() -> StatefulOperator<Event, Vec<u64>, String> {
 /// Events whose times have gaps.
 pub fn source(name: &str, events: &[Event]) -> Items<Event> {
     let times = (0..).map(|n: u64| LogicalTime::new(n / 10, n * 3));
-    Items::timed(name, times.zip(events.iter().copied()))
+    Items::with_times(name, times.zip(events.iter().copied()))
 }
 
 /// A source that goes further back than requested.
-pub struct Redelivering<S> {
+pub struct RedeliveringSource<S> {
     pub source: S,
     pub back: u64,
 }
 
-impl<S: Source> Source for Redelivering<S> {
+impl<S: Source> Source for RedeliveringSource<S> {
     type Item = S::Item;
 
     fn name(&self) -> &str {
@@ -54,18 +54,18 @@ impl<S: Source> Source for Redelivering<S> {
         self.source.seek(position.saturating_sub(self.back))
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<S::Item>>> {
+    fn next(&mut self) -> Result<Option<SourceItem<S::Item>>> {
         self.source.next()
     }
 }
 
 /// A source that assigns times on arrival, which is wrong.
-pub struct OnArrival<S> {
+pub struct ArrivalTimeSource<S> {
     pub source: S,
     pub clock: Arc<AtomicU64>,
 }
 
-impl<S: Source> Source for OnArrival<S> {
+impl<S: Source> Source for ArrivalTimeSource<S> {
     type Item = S::Item;
 
     fn name(&self) -> &str {
@@ -76,15 +76,15 @@ impl<S: Source> Source for OnArrival<S> {
         self.source.seek(position)
     }
 
-    fn next(&mut self) -> Result<Option<Sourced<S::Item>>> {
+    fn next(&mut self) -> Result<Option<SourceItem<S::Item>>> {
         let now = LogicalTime::new(0, self.clock.fetch_add(1, Ordering::Relaxed));
-        Ok(self.source.next()?.map(|read| Sourced { time: now, ..read }))
+        Ok(self.source.next()?.map(|read| SourceItem { time: now, ..read }))
     }
 }
 
 /// A store with one failing write. The write may nevertheless be applied, so its outcome is unknown.
 #[derive(Default)]
-pub struct Flaky {
+pub struct FlakyState {
     pub inner: MemoryState,
     /// The number of the failing write, counted from 1; 0 for none.
     pub fails: AtomicU64,
@@ -96,13 +96,13 @@ pub struct Flaky {
     pub synced: AtomicU64,
 }
 
-impl Flaky {
-    pub fn new(fails: u64, made: bool) -> Flaky {
-        Flaky { fails: AtomicU64::new(fails), made, ..Flaky::default() }
+impl FlakyState {
+    pub fn new(fails: u64, made: bool) -> FlakyState {
+        FlakyState { fails: AtomicU64::new(fails), made, ..FlakyState::default() }
     }
 }
 
-impl KeyedState for Flaky {
+impl KeyedState for FlakyState {
     fn capabilities(&self) -> KeyedCapabilities {
         self.inner.capabilities()
     }

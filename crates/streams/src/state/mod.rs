@@ -1,0 +1,7 @@
+//! Typed access to keyed state, with codecs of keys.
+
+mod key;
+mod typed;
+
+pub use key::StateKeyCodec;
+pub use typed::{TypedPage, TypedState};
