@@ -12,7 +12,7 @@
 use mainstay::{
     CellCommand, Clock, Code, Database, Durability, Name, Options, Result, SystemClock,
 };
-use mainstay_jobs::{Claimed, Grant, Jobs, Settings, State, Submission, Sweeper};
+use mainstay_jobs::{ClaimedJob, Grant, Jobs, Settings, State, Submission, Sweeper};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn work(jobs: &Jobs, worker: usize, count: u64, tally: &Tally) {
 }
 
 /// Executes the steps of a job, unless the worker crashes.
-fn run(jobs: &Jobs, claimed: &Claimed, chance: &mut Chance, tally: &Tally) {
+fn run(jobs: &Jobs, claimed: &ClaimedJob, chance: &mut Chance, tally: &Tally) {
     for step in 1..=STEPS {
         if chance.is_one_in(15) {
             tally.crashes.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ fn come_back(jobs: &Jobs, tally: &Tally) {
 fn finish(jobs: &Jobs, grant: &Grant, tally: &Tally) {
     let letter = Name::new(&format!("sent/{}", grant.name.id())).expect("a short name");
     let event = CellCommand::Incr { name: letter, by: 1.into() };
-    went_well(jobs.beside([event.into()]).complete(grant, Some(b"sent")), tally);
+    went_well(jobs.with_commands([event.into()]).complete(grant, Some(b"sent")), tally);
 }
 
 /// Returns false if the worker lost its job, so that it stops working on it.

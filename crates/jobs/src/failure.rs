@@ -1,7 +1,7 @@
 //! Errors shared by several operations.
 
-use crate::name::JobName;
-use crate::state::State;
+use crate::model::name::JobName;
+use crate::model::state::State;
 use mainstay::{Code, Error, Result};
 
 /// Rejects a state change that the transition table does not allow.

@@ -5,11 +5,11 @@
 #[path = "../../../fuzz/feeding.rs"]
 mod feeding;
 
-use crate::job::Job;
-use crate::lock;
-use crate::name::{JobName, join};
-use crate::objects::ObjectPlace;
-use crate::state::State;
+use crate::model::job::Job;
+use crate::model::name::{JobName, join};
+use crate::model::state::State;
+use crate::objects::ObjectLocation;
+use crate::operations::lock;
 use mainstay::{Fields, Record};
 use object_store::path::Path;
 
@@ -27,14 +27,14 @@ pub fn jobs(bytes: &[u8]) {
         assert_eq!(state.as_str(), text);
     }
     if let Ok(path) = Path::parse(text) {
-        ["", "shop"].into_iter().for_each(|namespace| place(namespace, &path));
+        ["", "shop"].into_iter().for_each(|namespace| location(namespace, &path));
     }
 }
 
 fn record(bytes: &[u8]) {
     let Ok(fields) = Fields::decode(bytes) else { return };
     let record = Record { fields, counter: 1, stamp: 1, revision: 1, expires: None };
-    if let Ok(holder) = lock::holder(&record) {
+    if let Ok(holder) = lock::decode_holder(&record) {
         assert_eq!(
             record.fields.text("token").and_then(|token| token.parse().ok()),
             Some(holder.token)
@@ -48,13 +48,13 @@ fn record(bytes: &[u8]) {
     }
 }
 
-fn place(namespace: &str, path: &Path) {
-    let Some((name, what)) = ObjectPlace::read(namespace, path) else { return };
-    if what.is_empty() {
+fn location(namespace: &str, path: &Path) {
+    let Some((name, field)) = ObjectLocation::parse(namespace, path) else { return };
+    if field.is_empty() {
         return;
     }
-    let written = ObjectPlace::new(namespace, &name, &what).path("hash");
-    assert_eq!(ObjectPlace::read(namespace, &written), Some((name, what)));
+    let written = ObjectLocation::new(namespace, &name, &field).path("hash");
+    assert_eq!(ObjectLocation::parse(namespace, &written), Some((name, field)));
 }
 
 #[cfg(test)]

@@ -52,50 +52,35 @@
 //!   result and has no further effect.
 //! - A **lease** ends when the sweeper takes the job away, not by itself: a late heartbeat before that still keeps it.
 
-mod asynchronous;
-mod bell;
-mod claim;
+mod backend;
+mod dispatch;
 mod failure;
-mod figures;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-mod graph;
-mod hand;
-mod holder;
-mod job;
-mod jobs;
-mod lock;
-mod locks;
-mod manage;
-mod name;
+mod handles;
+mod maintenance;
+mod model;
 mod objects;
 mod operations;
-mod port;
-mod rank;
 mod settings;
-mod state;
-mod submit;
-mod sweeper;
-mod tidy;
-mod version;
-mod wait;
-mod within;
+mod stats;
 
-pub use asynchronous::{AsyncJobs, AsyncLocks};
-pub use claim::{Claimed, Grant};
-pub use figures::JobFigures;
-pub use holder::Retry;
-pub use job::{Job, field};
-pub use jobs::Jobs;
-pub use lock::LockHolder;
-pub use locks::Locks;
-pub use name::{JobName, NAME_LIMIT_BYTES};
+pub use handles::asynchronous::{AsyncJobs, AsyncLocks};
+pub use handles::in_transaction::{JobsTx, LocksTx, UncommittedClaim, UncommittedToken};
+pub use handles::jobs::Jobs;
+pub use handles::locks::Locks;
+pub use maintenance::gc::GcReport;
+pub use maintenance::sweep::SweepReport;
+pub use maintenance::sweeper::{Sweep, Sweeper, SweeperStats};
+pub use model::job::{Job, field};
+pub use model::name::{JobName, NAME_LIMIT_BYTES};
+pub use model::state::{STATES, State};
+pub use model::version::JobVersion;
 pub use operations::JobPage;
-pub use settings::{INLINE_LIMIT_BYTES, Serve, Settings, TypeSettings};
-pub use state::{STATES, State};
-pub use submit::Submission;
-pub use sweeper::{Sweep, SweepReport, Sweeper, SweeperFigures};
-pub use tidy::TidyReport;
-pub use version::JobVersion;
-pub use within::{ClaimedIn, JobsIn, LocksIn, TokenIn};
+pub use operations::claim::{ClaimedJob, Grant};
+pub use operations::lock::LockHolder;
+pub use operations::submit::Submission;
+pub use operations::worker_ops::Retry;
+pub use settings::{INLINE_LIMIT_BYTES, ServedBranches, Settings, TypeSettings};
+pub use stats::JobStats;

@@ -1,6 +1,6 @@
 //! Settings, as plain data.
 
-use crate::name;
+use crate::model::name;
 use mainstay::{Code, Error, Name, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub struct Settings {
     /// How long a failed or cancelled job without dependents is kept. `None`: forever.
     pub keep_failed_ms: Option<u64>,
     /// Branches on which jobs are claimed and swept.
-    pub serve: Serve,
+    pub serve: ServedBranches,
     /// Overrides for single job types.
     pub types: BTreeMap<String, TypeSettings>,
 }
 
 /// Branches on which jobs are claimed and swept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Serve {
+pub enum ServedBranches {
     /// Only on `main`. A job submitted on another branch is claimed after it was merged.
     #[default]
     Main,
@@ -59,7 +59,7 @@ impl Default for Settings {
             stuck_after_ms: None,
             keep_completed_ms: None,
             keep_failed_ms: None,
-            serve: Serve::Main,
+            serve: ServedBranches::Main,
             types: BTreeMap::new(),
         }
     }
@@ -80,8 +80,8 @@ impl Settings {
     pub fn check(&self) -> Result<()> {
         self.check_namespace()?;
         self.types.keys().try_for_each(|task_type| name::check_type(task_type))?;
-        let of_types = self.types.values().filter_map(|one| one.timeout_ms);
-        for timeout_ms in of_types.chain([self.timeout_ms]) {
+        let type_timeouts = self.types.values().filter_map(|settings| settings.timeout_ms);
+        for timeout_ms in type_timeouts.chain([self.timeout_ms]) {
             check_duration(timeout_ms, "timeout_ms")?;
         }
         for (value, name) in [
@@ -120,12 +120,12 @@ impl Settings {
     }
 
     pub(crate) fn timeout_ms(&self, task_type: &str) -> u64 {
-        let own = self.types.get(task_type).and_then(|one| one.timeout_ms);
+        let own = self.types.get(task_type).and_then(|settings| settings.timeout_ms);
         own.unwrap_or(self.timeout_ms)
     }
 
     pub(crate) fn max_retries(&self, task_type: &str) -> u32 {
-        let own = self.types.get(task_type).and_then(|one| one.max_retries);
+        let own = self.types.get(task_type).and_then(|settings| settings.max_retries);
         own.unwrap_or(self.max_retries)
     }
 }

@@ -3,7 +3,7 @@
 use crate::tasks::Tasks;
 use crate::world::World;
 use mainstay::Fields;
-use mainstay_jobs::{Claimed, Submission};
+use mainstay_jobs::{ClaimedJob, Submission};
 use std::collections::BTreeSet;
 // SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(1_000_000_000);
 const TYPES: [&str; 4] = ["a", "b", "c", "d"];
 const ROUNDS: usize = 60;
 
-/// Waiters come and are dropped, called or not. Every submitted job, due now or later, is claimed all the
+/// Waiters come and are dropped, with a turn or without. Every submitted job, due now or later, is claimed all the
 /// same.
 #[test]
 fn whatever_is_submitted_is_claimed_by_somebody_who_waits() {
@@ -58,12 +58,12 @@ fn work(world: &World, of: &str) -> BTreeSet<String> {
         let later_ms = (world.jobs.now_us().unwrap() / 1000 + 20) * u64::from(round % 3 == 0);
         let submission = Submission::new(of, &round.to_string()).run_at_ms(later_ms);
         world.jobs.submit(&submission).unwrap();
-        // Some are dropped whether they were called or not; the last one stays.
+        // Some are dropped whether they had a turn or not; the last one stays.
         if round % 2 == 0 {
             tasks.wait_for_call(0);
         }
         (0..3).for_each(|place| tasks.drop_task(place));
-        let ended: Vec<Option<Claimed>> = tasks.run_until(|ended| ended == 1);
+        let ended: Vec<Option<ClaimedJob>> = tasks.run_until(|ended| ended == 1);
         claimed.extend(ended.into_iter().flatten().map(|one| one.grant.name.to_string()));
     }
     claimed

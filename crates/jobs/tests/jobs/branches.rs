@@ -1,11 +1,11 @@
 use crate::tasks::Tasks;
 use crate::world::{START_MS, World, code, job, name};
 use mainstay::{At, Code, MergeStrategy};
-use mainstay_jobs::{Grant, Jobs, Retry, Serve, Settings, State};
+use mainstay_jobs::{Grant, Jobs, Retry, ServedBranches, Settings, State};
 use std::time::Duration;
 
 fn served() -> World {
-    World::with(Settings { serve: Serve::AllBranches, ..Settings::default() })
+    World::with(Settings { serve: ServedBranches::AllBranches, ..Settings::default() })
 }
 
 fn fork(world: &World) -> Jobs {
@@ -124,10 +124,10 @@ fn transactions_and_those_who_await_work_on_a_branch_too() {
     let first = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
     assert_eq!(first.grant.name, name("a"));
     tasks.spawn(awaited.claim_within("t", "w", None, wait));
-    tasks.run_until(|_| world.jobs.figures().claimed_nothing == 1);
+    tasks.run_until(|_| world.jobs.stats().claimed_nothing == 1);
     world.submit("main");
     tried.submit(&job("b")).unwrap();
     let second = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
     assert_eq!(second.grant.name, name("b"));
-    assert_eq!(world.jobs.figures().claimed_nothing, 1, "nobody was called for what is inherited");
+    assert_eq!(world.jobs.stats().claimed_nothing, 1, "nobody was called for what is inherited");
 }

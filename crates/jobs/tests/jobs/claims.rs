@@ -79,7 +79,7 @@ fn leases_and_budgets_come_from_the_job_then_its_type_then_all() {
 fn what_is_done_beside_a_claim_happens_with_it_or_not_at_all() {
     let world = World::new();
     let note = CellCommand::set(Name::new("note").unwrap(), 1);
-    let beside = world.jobs.beside([note.into()]);
+    let beside = world.jobs.with_commands([note.into()]);
     assert_eq!(beside.claim("t", "w", None).unwrap(), None);
     assert_eq!(world.db.cells().get("note").unwrap(), None);
     world.submit("a");

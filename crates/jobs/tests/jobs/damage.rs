@@ -1,6 +1,6 @@
 //! Damaged records, and jobs resubmitted after deletion: no other job is affected.
 
-use crate::faces::FACES;
+use crate::handles::HANDLE_KINDS;
 use crate::world::{World, code, job, name};
 use mainstay::{Code, Fields};
 use mainstay_jobs::{Retry, State};
@@ -50,18 +50,18 @@ fn a_dependent_that_no_longer_waits_is_left_as_it_is() {
 
 #[test]
 fn a_retry_counts_anew_what_is_waited_for() {
-    for face in FACES {
+    for handle_kind in HANDLE_KINDS {
         let world = World::new();
-        let jobs = face.of(&world.jobs);
+        let jobs = handle_kind.of(&world.jobs);
         world.jobs.submit_all(&[job("a"), job("b").depends_on("a")]).unwrap();
         jobs.cancel(&name("b")).unwrap();
         // The new job does not know its dependents.
         delete(&world, "a");
-        assert_eq!(code(jobs.retry(&name("b"))), Code::UnknownDependency, "{face:?}");
+        assert_eq!(code(jobs.retry(&name("b"))), Code::UnknownDependency, "{handle_kind:?}");
         world.submit("a");
-        assert_eq!(jobs.retry(&name("b")).unwrap(), State::Blocked, "{face:?}");
+        assert_eq!(jobs.retry(&name("b")).unwrap(), State::Blocked, "{handle_kind:?}");
         assert_eq!(complete_next(&world), "a");
-        assert_eq!(world.state("b"), State::Pending, "{face:?}");
+        assert_eq!(world.state("b"), State::Pending, "{handle_kind:?}");
         jobs.cancel(&name("b")).unwrap();
         delete(&world, "a");
         assert_eq!(
@@ -74,14 +74,18 @@ fn a_retry_counts_anew_what_is_waited_for() {
 
 #[test]
 fn a_damaged_dependent_keeps_nobody_from_being_completed() {
-    for face in FACES {
+    for handle_kind in HANDLE_KINDS {
         let world = World::new();
         let graph = [job("a"), job("b").depends_on("a"), job("c").depends_on("a")];
         world.jobs.submit_all(&graph).unwrap();
         damage(&world, "b", "blocked_by");
         let grant = world.claimed().grant;
-        assert_eq!(face.of(&world.jobs).complete(&grant).unwrap(), State::Completed, "{face:?}");
-        assert_eq!(world.state("c"), State::Pending, "{face:?}");
+        assert_eq!(
+            handle_kind.of(&world.jobs).complete(&grant).unwrap(),
+            State::Completed,
+            "{handle_kind:?}"
+        );
+        assert_eq!(world.state("c"), State::Pending, "{handle_kind:?}");
         assert_eq!(world.jobs.cancel(&name("b")).unwrap(), State::Cancelled);
     }
 }
@@ -104,21 +108,21 @@ fn lists_and_histories_leave_out_what_cannot_be_read_and_say_so() {
 /// The unreadable job is failed, and the claim gets the next one.
 #[test]
 fn whoever_claims_passes_over_what_cannot_be_read() {
-    for face in FACES {
+    for handle_kind in HANDLE_KINDS {
         let world = World::new();
         ["a", "b"].iter().for_each(|id| world.submit(id));
         damage(&world, "a", "max_retries");
         let strange = [("task_type", "t"), ("state", "pending"), ("rank", "0")];
         let key = "mainstay.state.tasks.t.no name";
         world.db.records().put(key, &Fields::of(strange).unwrap(), None).unwrap();
-        let jobs = face.of(&world.jobs);
+        let jobs = handle_kind.of(&world.jobs);
         let claimed = jobs.claim("t", "w").unwrap().expect("the one that is whole");
-        assert_eq!(claimed.grant.name, name("b"), "{face:?}");
+        assert_eq!(claimed.grant.name, name("b"), "{handle_kind:?}");
         assert_eq!(jobs.fail(&claimed.grant, "no", Retry::Never).unwrap(), State::Failed);
         for key in [key, &world.jobs.key(&name("a"))] {
             let fields = world.db.records().get(key).unwrap().unwrap().fields;
-            assert_eq!(fields.text("state"), Some("failed"), "{face:?}");
-            assert!(fields.text("error").unwrap().contains("cannot be read"), "{face:?}");
+            assert_eq!(fields.text("state"), Some("failed"), "{handle_kind:?}");
+            assert!(fields.text("error").unwrap().contains("cannot be read"), "{handle_kind:?}");
             assert_eq!(fields.text("timeout_at"), None);
         }
         assert_eq!(jobs.claim("t", "w").unwrap(), None);

@@ -217,12 +217,12 @@ fn a_job_that_waited_for_a_retry_is_ready_when_it_is_retried_by_hand() {
     assert_eq!(world.next_id().as_deref(), Some("a"));
 }
 
-/// The commands beside an operation execute once, and never with the operation's own extra transactions.
+/// The extra commands of an operation execute once, and never with its additional transactions.
 #[test]
 fn what_is_done_beside_is_done_once() {
     let world = World::new();
     let add = mainstay::CellCommand::Incr { name: mainstay::Name::new("n").unwrap(), by: 1.into() };
-    let jobs = world.jobs.beside([mainstay::Command::from(add)]);
+    let jobs = world.jobs.with_commands([mainstay::Command::from(add)]);
     let count = || world.db.cells().get("n").unwrap();
     world.jobs.submit(&job("a").run_at_ms(START_MS + 5).timeout_ms(77)).unwrap();
     world.pass_ms(10);
@@ -262,14 +262,14 @@ fn failed_and_cancelled_jobs_go_when_they_are_kept_for_a_while_only() {
 
 #[test]
 fn what_has_ended_is_deleted_unless_somebody_waits_for_it() {
-    for face in crate::faces::FACES {
+    for handle_kind in crate::handles::HANDLE_KINDS {
         let world = World::new();
-        let jobs = face.of(&world.jobs);
+        let jobs = handle_kind.of(&world.jobs);
         world.submit("a");
         world.jobs.submit(&job("b").depends_on("a")).unwrap();
-        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{face:?}");
+        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{handle_kind:?}");
         world.jobs.cancel(&name("a")).unwrap();
-        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{face:?}");
+        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{handle_kind:?}");
         world.jobs.retry(&name("a")).unwrap();
         world.jobs.complete(&world.claimed().grant, None).unwrap();
         assert_eq!(jobs.delete(&name("a")).unwrap(), State::Completed);

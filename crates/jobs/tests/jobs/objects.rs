@@ -1,6 +1,6 @@
 use crate::world::{World, code, job, name};
 use mainstay::{Code, Fields};
-use mainstay_jobs::{Jobs, Serve, Settings, field};
+use mainstay_jobs::{Jobs, ServedBranches, Settings, field};
 use object_store::memory::InMemory;
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn a_job_reads_its_own_objects_and_no_others() {
     assert!(!error.message().contains(directory.path().to_str().unwrap()), "{error}");
     // A record that names another job's object neither keeps that object alive nor loses it.
     world.db.records().set_field(&key, field::PARAMS_REF, path.as_str()).unwrap();
-    assert_eq!(jobs.tidy(std::time::Duration::ZERO).unwrap().deleted, 0);
+    assert_eq!(jobs.collect_garbage(std::time::Duration::ZERO).unwrap().deleted, 0);
     let victim = jobs.get(&name("victim")).unwrap().unwrap();
     assert_eq!(jobs.params(&victim).unwrap(), Some(vec![7; 70_000]));
 }
@@ -107,7 +107,7 @@ fn a_job_reads_its_own_objects_and_no_others() {
 fn tidying_deletes_what_no_record_names() {
     let world = World::new();
     let store = Arc::new(InMemory::new());
-    let settings = Settings { serve: Serve::AllBranches, ..Settings::default() };
+    let settings = Settings { serve: ServedBranches::AllBranches, ..Settings::default() };
     let jobs = Jobs::open_with(&world.db, settings, store.clone()).unwrap();
     let bytes = |byte| vec![byte; 70_000];
     jobs.submit(&job("a").params(bytes(1))).unwrap();
@@ -120,13 +120,13 @@ fn tidying_deletes_what_no_record_names() {
     let other = object_store::path::Path::from("other./t/a/params/0123");
     let put = object_store::ObjectStoreExt::put(&*store, &other, "not ours".into());
     mainstay::remote::wait(put).unwrap();
-    let report = jobs.tidy(std::time::Duration::from_secs(3600)).unwrap();
-    assert_eq!((report.looked_at, report.deleted), (0, 0), "they are young");
-    let report = jobs.tidy(std::time::Duration::ZERO).unwrap();
-    assert_eq!((report.looked_at, report.deleted), (3, 1));
+    let report = jobs.collect_garbage(std::time::Duration::from_secs(3600)).unwrap();
+    assert_eq!((report.examined, report.deleted), (0, 0), "they are young");
+    let report = jobs.collect_garbage(std::time::Duration::ZERO).unwrap();
+    assert_eq!((report.examined, report.deleted), (3, 1));
     let [a, b] = ["a", "b"].map(|id| tried.get(&name(id)).unwrap().unwrap());
     assert_eq!(jobs.params(&a).unwrap(), Some(bytes(1)));
     assert_eq!(jobs.result(&b).unwrap(), Some(bytes(3)));
     assert!(mainstay::remote::wait(object_store::ObjectStoreExt::head(&*store, &other)).is_ok());
-    assert_eq!(jobs.tidy(std::time::Duration::ZERO).unwrap().deleted, 0);
+    assert_eq!(jobs.collect_garbage(std::time::Duration::ZERO).unwrap().deleted, 0);
 }

@@ -1,6 +1,6 @@
 use crate::world::{World, code, name};
 use mainstay::{At, Code};
-use mainstay_jobs::{JobFigures, Retry, State, SweepReport};
+use mainstay_jobs::{JobStats, Retry, State, SweepReport};
 
 #[test]
 fn jobs_are_seen_as_they_were() {
@@ -66,7 +66,7 @@ fn figures_say_what_was_done() {
     locks.take("l", "o", lease).unwrap();
     assert_eq!(code(locks.renew("l", token + 1, lease)), Code::Fenced);
     let swept = SweepReport { looked_at: 1, retried: 1, ..SweepReport::default() };
-    let expected = JobFigures {
+    let expected = JobStats {
         submitted: 4,
         claimed: 4,
         claimed_nothing: 1,
@@ -82,6 +82,6 @@ fn figures_say_what_was_done() {
         sweeps: 1,
         swept,
     };
-    assert_eq!(jobs.figures(), expected);
-    assert_eq!(jobs.to_async().unwrap().figures(), expected, "they are shared");
+    assert_eq!(jobs.stats(), expected);
+    assert_eq!(jobs.to_async().unwrap().stats(), expected, "they are shared");
 }

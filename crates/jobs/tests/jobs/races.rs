@@ -56,7 +56,7 @@ fn sweeping_beside_completing_workers_loses_and_doubles_nothing() {
             // So short that the sweeper is often faster.
             let lease = Some(Duration::from_millis(1));
             let Some(claimed) = jobs.claim("t", "w", lease).unwrap() else { continue };
-            match jobs.beside([counted.clone().into()]).complete(&claimed.grant, None) {
+            match jobs.with_commands([counted.clone().into()]).complete(&claimed.grant, None) {
                 Ok(_) => done += 1,
                 Err(error) => {
                     assert_eq!(error.code(), Code::Fenced);

@@ -1,4 +1,4 @@
-use crate::faces::{Face, face};
+use crate::handles::{HandleKind, handle_kind};
 use crate::model::Model;
 use crate::world::{START_MS, World, job, name};
 use mainstay::{Code, Result};
@@ -57,10 +57,14 @@ impl Pair {
         Some((place, &self.grants[place]))
     }
 
-    fn run(&mut self, act: &Act, face: Face) -> std::result::Result<(), TestCaseError> {
+    fn run(
+        &mut self,
+        act: &Act,
+        handle_kind: HandleKind,
+    ) -> std::result::Result<(), TestCaseError> {
         let now_us = self.world.jobs.now_us().unwrap();
         let now_ms = now_us / 1000;
-        let jobs = face.of(&self.world.jobs);
+        let jobs = handle_kind.of(&self.world.jobs);
         let (real, modelled) = match act {
             Act::Submit(id, priority, run_at, depends_on) => {
                 let run_at = run_at.map(|offset| now_ms.saturating_add_signed(offset));
@@ -132,12 +136,12 @@ proptest! {
 
     #[test]
     fn jobs_do_what_the_model_does_through_every_face(
-        acts in prop::collection::vec((act(), face()), 0..80),
+        acts in prop::collection::vec((act(), handle_kind()), 0..80),
     ) {
         let world = World::with(Settings::default());
         let mut pair = Pair { world, model: Model::default(), grants: Vec::new() };
-        for (act, face) in &acts {
-            pair.run(act, *face)?;
+        for (act, handle_kind) in &acts {
+            pair.run(act, *handle_kind)?;
             pair.check()?;
         }
     }

@@ -89,7 +89,7 @@ fn a_fenced_holder_stores_nothing() {
     jobs.cancel(&lost.name).unwrap();
     let result = vec![1; 70_000];
     assert_eq!(code(jobs.complete(&lost, Some(&result))), Code::Fenced);
-    assert_eq!(jobs.tidy(std::time::Duration::ZERO).unwrap().looked_at, 0);
+    assert_eq!(jobs.collect_garbage(std::time::Duration::ZERO).unwrap().examined, 0);
     world.submit("b");
     let grant = world.claimed().grant;
     jobs.complete(&grant, Some(&result)).unwrap();

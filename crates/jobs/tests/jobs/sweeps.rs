@@ -99,8 +99,8 @@ fn a_sweeper_runs_until_it_is_stopped() {
     let seen = world.db.revision();
     let sweeper = Sweeper::start(&world.jobs, Duration::from_millis(1)).unwrap();
     world.db.wait_for(seen + 1, Duration::from_secs(60)).unwrap();
-    let figures = sweeper.stop();
-    assert_eq!((figures.total.retried, figures.errors), (1, 0));
+    let stats = sweeper.stop();
+    assert_eq!((stats.total.retried, stats.errors), (1, 0));
     assert_eq!(code(world.jobs.fail(&grant, "late", Retry::Now)), Code::Fenced);
 }
 
@@ -129,16 +129,16 @@ fn a_sweeper_tells_of_each_sweep() {
         // After the receiver is dropped this panics, which must not stop the sweeper.
         tell.send(sweep.clone()).unwrap();
     };
-    let sweeper = Sweeper::telling(Duration::from_millis(1), find, hear).unwrap();
-    let panicked = told.recv().unwrap().done.unwrap_err();
+    let sweeper = Sweeper::with_callback(Duration::from_millis(1), find, hear).unwrap();
+    let panicked = told.recv().unwrap().result.unwrap_err();
     assert!(panicked.message().contains("nothing is found"), "{panicked}");
-    assert_eq!(code(told.recv().unwrap().done), Code::Closed);
+    assert_eq!(code(told.recv().unwrap().result), Code::Closed);
     let swept = told.recv().unwrap();
-    assert_eq!(swept.done.unwrap().looked_at, 2);
+    assert_eq!(swept.result.unwrap().looked_at, 2);
     assert_eq!(swept.jobs, [(name("again"), State::Pending), (name("last"), State::Failed)]);
     assert!(told.recv().unwrap().jobs.is_empty(), "each is told once");
     drop(told);
-    while sweeper.figures().errors < 3 {
+    while sweeper.stats().errors < 3 {
         std::thread::yield_now();
     }
     assert!(sweeper.stop().last_error.is_some());

@@ -25,14 +25,14 @@ fn one_job_wakes_one_of_those_who_wait() {
             let worker = format!("w{n}");
             tasks.spawn(async move { awaited.claim_within("t", &worker, None, LONG).await });
         }
-        tasks.run_until(|_| jobs.figures().claimed_nothing == 64);
+        tasks.run_until(|_| jobs.stats().claimed_nothing == 64);
         let mut claimed = BTreeSet::new();
         for n in 0..64 {
             jobs.submit(&job(&format!("j{n}"))).unwrap();
             let ended = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
             assert_eq!(ended.grant.name, name(&format!("j{n}")));
             assert!(claimed.insert(ended.job.worker.unwrap()), "each worker got one");
-            assert_eq!(jobs.figures().claimed_nothing, 64, "nobody was woken for nothing");
+            assert_eq!(jobs.stats().claimed_nothing, 64, "nobody was woken for nothing");
         }
     }
 }
@@ -44,24 +44,24 @@ fn many_jobs_at_once_wake_as_many() {
     for _ in 0..64 {
         tasks.spawn(awaited.claim_within("t", "w", None, LONG));
     }
-    tasks.run_until(|_| jobs.figures().claimed_nothing == 64);
+    tasks.run_until(|_| jobs.stats().claimed_nothing == 64);
     let all: Vec<_> = (0..40).map(|n| job(&format!("j{n}"))).collect();
     jobs.submit_all(&all).unwrap();
     let ended = tasks.run_until(|ended| ended == 40);
     let names: BTreeSet<_> =
         ended.into_iter().map(|one| one.unwrap().unwrap().grant.name).collect();
     assert_eq!(names.len(), 40, "each job was claimed once");
-    assert_eq!(jobs.figures().claimed_nothing, 64, "nobody was woken for nothing");
+    assert_eq!(jobs.stats().claimed_nothing, 64, "nobody was woken for nothing");
 }
 
-/// If a called waiter is dropped without trying, the job goes to the next one.
+/// If a waiter with a turn is dropped without trying, the job goes to the next one.
 #[test]
 fn a_turn_that_is_given_up_goes_to_the_next() {
     let (_db, jobs, awaited) = open(Durability::Memory);
     let mut tasks = Tasks::new();
     for n in 1..=2 {
         tasks.spawn(awaited.claim_within("t", "w", None, LONG));
-        tasks.run_until(|_| jobs.figures().claimed_nothing == n);
+        tasks.run_until(|_| jobs.stats().claimed_nothing == n);
     }
     jobs.submit(&job("a")).unwrap();
     tasks.wait_for_call(0);
@@ -78,11 +78,11 @@ fn who_waits_hears_of_what_is_due_and_of_the_end_of_its_time() {
     assert_eq!(tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap(), None);
     tasks.spawn(awaited.claim_within("t", "w", None, LONG));
     tasks.spawn(awaited.claim_within("z", "w", None, LONG));
-    tasks.run_until(|_| jobs.figures().claimed_nothing == 3);
+    tasks.run_until(|_| jobs.stats().claimed_nothing == 3);
     let now_ms = jobs.now_us().unwrap() / 1000;
     // A later job first: a known due time must not hide an earlier one.
     jobs.submit(&job("later").run_at_ms(now_ms + 3_000_000)).unwrap();
-    // Queues are looked at in order: when this waiter is called, the other queue was looked at.
+    // Queues are probed in order: when this waiter gets its turn, the other queue was probed.
     jobs.submit(&Submission::new("z", "1")).unwrap();
     assert!(tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().is_some());
     jobs.submit(&job("soon").run_at_ms(now_ms + 200)).unwrap();
@@ -96,7 +96,7 @@ fn who_waits_hears_that_the_database_is_closed() {
     let (db, jobs, awaited) = open(Durability::Memory);
     let mut tasks = Tasks::new();
     tasks.spawn(awaited.claim_within("t", "w", None, LONG));
-    tasks.run_until(|_| jobs.figures().claimed_nothing == 1);
+    tasks.run_until(|_| jobs.stats().claimed_nothing == 1);
     db.close().unwrap();
     let ended = tasks.run_until(|ended| ended == 1).pop().unwrap();
     assert_eq!(ended.unwrap_err().code(), mainstay::Code::Closed);
@@ -149,7 +149,7 @@ fn all_of_it_runs_on_a_runtime() {
     let names: BTreeSet<_> =
         workers.into_iter().map(|worker| runtime.block_on(worker).unwrap()).collect();
     assert_eq!(names.len(), 64, "each job was claimed once");
-    assert_eq!(jobs.figures().completed, 64);
+    assert_eq!(jobs.stats().completed, 64);
 }
 
 /// Writes a record that is not a job at the position of a due job.
@@ -159,7 +159,7 @@ fn put_strange(db: &Database, key: &str, rank: u128) {
     db.records().put(key, &mainstay::Fields::of(strange).unwrap(), None).unwrap();
 }
 
-/// A look must not promise a job that a claim cannot take, or waiters would retry again and again.
+/// A probe must not promise a job that a claim cannot take, or waiters would retry again and again.
 #[test]
 fn a_record_that_is_no_job_wakes_nobody() {
     let (db, jobs, awaited) = open(Durability::Memory);
@@ -167,7 +167,7 @@ fn a_record_that_is_no_job_wakes_nobody() {
     let mut tasks = Tasks::new();
     for n in 1..=3 {
         tasks.spawn(awaited.claim_within("t", "w", None, LONG));
-        tasks.run_until(|_| jobs.figures().claimed_nothing == n);
+        tasks.run_until(|_| jobs.stats().claimed_nothing == n);
     }
     for n in 0..20 {
         jobs.submit(&Submission::new("z", &format!("{n}"))).unwrap();
@@ -176,7 +176,7 @@ fn a_record_that_is_no_job_wakes_nobody() {
     jobs.submit(&job("b")).unwrap();
     let claimed = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
     assert_eq!(claimed.grant.name, name("b"));
-    assert_eq!(jobs.figures().claimed_nothing, 3, "nobody was woken for nothing");
+    assert_eq!(jobs.stats().claimed_nothing, 3, "nobody was woken for nothing");
 }
 
 /// A lock that can never be taken is an error, not an endless wait.
@@ -203,11 +203,11 @@ fn large_jobs_that_wait_for_their_time_keep_nobody_from_waiting() {
     let awaited = jobs.to_async().unwrap();
     let mut tasks = Tasks::new();
     tasks.spawn(awaited.claim_within("t", "w", None, LONG));
-    tasks.run_until(|_| jobs.figures().claimed_nothing == 1);
+    tasks.run_until(|_| jobs.stats().claimed_nothing == 1);
     jobs.submit(&job("small")).unwrap();
     let claimed = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
     assert_eq!(claimed.grant.name, name("small"));
-    assert_eq!(jobs.figures().claimed_nothing, 1, "nobody was woken for nothing");
+    assert_eq!(jobs.stats().claimed_nothing, 1, "nobody was woken for nothing");
 }
 
 #[test]

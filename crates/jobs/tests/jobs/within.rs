@@ -1,6 +1,6 @@
 use crate::world::{START_MS, World, code, job, name};
 use mainstay::Code;
-use mainstay_jobs::{Grant, Retry, State, TokenIn};
+use mainstay_jobs::{Grant, Retry, State, UncommittedToken};
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_millis(100);
@@ -137,15 +137,21 @@ fn locks_are_taken_and_freed_with_everything_else() {
     let world = World::new();
     let locks = world.jobs.locks();
     let mut t = world.db.begin().unwrap();
-    assert_eq!(locks.on(&mut t).take("l", "a", LEASE).unwrap(), Some(TokenIn::OfCommit));
+    assert_eq!(
+        locks.on(&mut t).take("l", "a", LEASE).unwrap(),
+        Some(UncommittedToken::CommitRevision)
+    );
     assert_eq!(locks.on(&mut t).take("l", "b", LEASE).unwrap(), None);
     assert_eq!(locks.on(&mut t).holder("l").unwrap().unwrap().owner, "a");
     assert_eq!(locks.holder("l").unwrap(), None, "nothing before the commit");
     assert_eq!(code(locks.on(&mut t).free("l", 0)), Code::Fenced, "0 is no token");
-    let token = TokenIn::OfCommit.at(t.commit().unwrap().revision);
+    let token = UncommittedToken::CommitRevision.at(t.commit().unwrap().revision);
     assert_eq!(locks.holder("l").unwrap().unwrap().token, token);
     let mut t = world.db.begin().unwrap();
-    assert_eq!(locks.on(&mut t).take("l", "a", LEASE).unwrap(), Some(TokenIn::Known(token)));
+    assert_eq!(
+        locks.on(&mut t).take("l", "a", LEASE).unwrap(),
+        Some(UncommittedToken::Existing(token))
+    );
     locks.on(&mut t).renew("l", token, LEASE).unwrap();
     assert!(!locks.on(&mut t).free("l", token + 1).unwrap());
     assert!(locks.on(&mut t).free("l", token).unwrap());

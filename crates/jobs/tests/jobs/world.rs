@@ -1,7 +1,7 @@
 //! Test fixture: jobs in an in-memory database with a manual clock.
 
 use mainstay::{Code, Database, Durability, ManualClock, Options, Result};
-use mainstay_jobs::{Claimed, JobName, Jobs, Settings, State, Submission};
+use mainstay_jobs::{ClaimedJob, JobName, Jobs, Settings, State, Submission};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ impl World {
         assert_eq!(self.jobs.submit(&job(id)).unwrap(), State::Pending);
     }
 
-    pub fn claim(&self) -> Option<Claimed> {
+    pub fn claim(&self) -> Option<ClaimedJob> {
         self.jobs.claim("t", "w", None).unwrap()
     }
 
     /// Claims a job that must exist.
-    pub fn claimed(&self) -> Claimed {
+    pub fn claimed(&self) -> ClaimedJob {
         self.claim().expect("a job to claim")
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Order --> alone:                  AsyncJobs, AsyncLocks --> tickets of the database
-//!         --> in a transaction:       JobsIn, LocksIn --> steps of the transaction
+//!         --> in a transaction:       JobsTx, LocksTx --> steps of the transaction
 //! ```
 //!
 //! The jobs are opened on first use, so a database without jobs is not changed.
@@ -11,7 +11,7 @@ use super::keys::Keys;
 use super::order::{Claim, Given, New, Order, Outcome};
 use super::settings::Settings;
 use mainstay::{At, Database, InteractiveTransaction, MAIN, Result};
-use mainstay_jobs::{AsyncJobs, JobFigures, Jobs, LockHolder, State, Submission};
+use mainstay_jobs::{AsyncJobs, JobStats, Jobs, LockHolder, State, Submission};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ impl Desk {
     }
 
     /// Returns the metrics of jobs since the start.
-    pub fn figures(&self) -> JobFigures {
-        self.opened.lock().as_ref().map(Jobs::figures).unwrap_or_default()
+    pub fn figures(&self) -> JobStats {
+        self.opened.lock().as_ref().map(Jobs::stats).unwrap_or_default()
     }
 
     /// Returns the number of periodic sweeps that failed.

@@ -9,7 +9,9 @@
 use super::keys::Keys;
 use crate::security::{Area, Denied, Right, User};
 use mainstay::{Result, Revision};
-use mainstay_jobs::{Claimed, ClaimedIn, Grant, JobName, Retry, State, Submission, TokenIn};
+use mainstay_jobs::{
+    ClaimedJob, Grant, JobName, Retry, State, Submission, UncommittedClaim, UncommittedToken,
+};
 use std::time::Duration;
 
 const READ: Right = Right::read(Area::Records);
@@ -67,7 +69,7 @@ pub struct Claim {
 }
 
 /// A claimed job and its input.
-pub type Given = (Claimed, Option<Vec<u8>>);
+pub type Given = (ClaimedJob, Option<Vec<u8>>);
 
 /// The result of a request.
 #[derive(Clone, Debug)]
@@ -83,11 +85,11 @@ pub enum Outcome {
     /// The job and its input; `None` if no job was available.
     Claimed(Option<Box<Given>>),
     /// A claim in a transaction. Its fencing token is known after the commit.
-    ClaimedIn(Box<(ClaimedIn, Option<Vec<u8>>)>),
+    ClaimedIn(Box<(UncommittedClaim, Option<Vec<u8>>)>),
     /// The fencing token of the lock; `None` while another owner holds it.
     Taken(Option<Revision>),
     /// A lock acquired in a transaction. Its fencing token is known after the commit.
-    TakenIn(TokenIn),
+    TakenIn(UncommittedToken),
     /// Whether the lock was held.
     Freed(bool),
 }

@@ -78,7 +78,11 @@ impl Settings {
             stuck_after_ms: self.stuck_after_ms,
             keep_completed_ms: self.keep_completed_ms,
             keep_failed_ms: self.keep_failed_ms,
-            serve: if self.serve_branches { jobs::Serve::AllBranches } else { jobs::Serve::Main },
+            serve: if self.serve_branches {
+                jobs::ServedBranches::AllBranches
+            } else {
+                jobs::ServedBranches::Main
+            },
             types: self.types.iter().map(|one| (one.name.clone(), one.of_type())).collect(),
         }
     }

@@ -16,7 +16,7 @@ pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
     let find =
         move || if std::mem::take(&mut is_first) { Ok(Vec::new()) } else { own.to_be_swept() };
     let mut failing = false;
-    Sweeper::telling(Duration::from_millis(every_ms), find, move |sweep| {
+    Sweeper::with_callback(Duration::from_millis(every_ms), find, move |sweep| {
         failing = tell(&desk, sweep, failing)
     })
     .map(Some)
@@ -25,10 +25,10 @@ pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
 /// Logs a sweep that changed something, and the first of a series of failures. Returns whether this sweep
 /// failed.
 fn tell(desk: &Desk, sweep: &Sweep, failing: bool) -> bool {
-    match &sweep.done {
+    match &sweep.result {
         Ok(report) if *report == SweepReport::default() => {}
         Ok(SweepReport { looked_at, retried, failed, moved_on, unreadable }) => {
-            let took_us = sweep.took_us;
+            let took_us = sweep.duration_us;
             let jobs = sweep.jobs.iter().map(|(name, state)| format!("{name} {state}"));
             let jobs = jobs.collect::<Vec<_>>().join(", ");
             tracing::info!(
@@ -49,7 +49,7 @@ fn tell(desk: &Desk, sweep: &Sweep, failing: bool) -> bool {
             }
         }
     }
-    sweep.done.is_err()
+    sweep.result.is_err()
 }
 
 impl Desk {

@@ -64,7 +64,7 @@ fn whoever_lost_a_job_is_fenced_over_the_wire() {
     while second.sweep().unwrap().retried == 0 {}
     let held = second.claim("t", "w2", LEASE).unwrap().unwrap();
     let event = CellCommand::set(Name::new("event").unwrap(), 1);
-    let beside = first.beside([event.into()]);
+    let beside = first.with_commands([event.into()]);
     for refused in [
         first.heartbeat(&lost.grant, None),
         first.step(&lost.grant, 1, None),
