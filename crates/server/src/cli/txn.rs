@@ -15,7 +15,7 @@ use super::session::Session;
 use super::shape;
 use super::store::Store;
 use clap::Args;
-use mainstay_server::resp::line::{Unsplit, quote, split};
+use mainstay_server::resp::inline_command::{Unsplit, quote, split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

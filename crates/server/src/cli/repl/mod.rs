@@ -22,7 +22,7 @@ use super::store::Begun;
 use super::{execute, shapes};
 use clap::Parser;
 use lines::Lines;
-use mainstay_server::resp::line::split;
+use mainstay_server::resp::inline_command::split;
 use std::process::ExitCode;
 
 /// A line that begins with a noun.
