@@ -157,7 +157,11 @@ fn of_job(shelf: CheckpointStore, job: &str) -> Result<Checkpoints> {
 
 /// Wraps checkpoint storage so that a progress bar counts its reads and writes, up to `total` bytes if that
 /// is known.
-fn with_progress(shelf: CheckpointStore, what: &'static str, total: Option<u64>) -> CheckpointStore {
+fn with_progress(
+    shelf: CheckpointStore,
+    what: &'static str,
+    total: Option<u64>,
+) -> CheckpointStore {
     let bar = Bar::of_bytes(what);
     let done = AtomicU64::new(0);
     shelf.with_progress(move |bytes| {

@@ -52,7 +52,9 @@ impl Field {
     pub fn display(&self) -> String {
         match self {
             Field::Plain(Value::Null) | Field::Stamp(0) => "-".to_owned(),
-            Field::Plain(Value::Bytes(bytes)) => mainstay_server::resp::line::quote(bytes),
+            Field::Plain(Value::Bytes(bytes)) => {
+                mainstay_server::resp::inline_command::quote(bytes)
+            }
             Field::Plain(value) => escape_control(&String::from_utf8_lossy(&value.as_text())),
             Field::Stamp(us) => time::show(*us),
             Field::Millis(ms) => time::show_ms(*ms),

@@ -12,7 +12,7 @@ use super::reply::Reply;
 use super::reply_format::{self, FormattedReply, ReplyFormat};
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
-use mainstay_server::resp::line;
+use mainstay_server::resp::inline_command;
 use std::io::{self, IsTerminal, Write};
 
 /// Terminals that report a smaller width do not know it.

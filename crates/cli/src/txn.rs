@@ -15,7 +15,7 @@ use super::output::RawFields;
 use super::reply_format;
 use super::store::Store;
 use clap::Args;
-use mainstay_server::resp::line::{Unsplit, quote, split};
+use mainstay_server::resp::inline_command::{Unsplit, quote, split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! An embedded session: executes RESP commands on a database in this process, without a socket.
 
-use crate::resp::{self, Session, Settings, Shared};
+use crate::resp::{self, ConnectionState, Settings, Shared};
 use mainstay::Database;
 use mainstay::remote::Reply;
 
@@ -9,20 +9,20 @@ const PEER: &str = "here";
 
 /// The session of one embedded client. It executes the same commands as a connection to a server.
 pub struct EmbeddedSession {
-    session: Session,
+    session: ConnectionState,
 }
 
 impl EmbeddedSession {
     /// Opens a session on a database, with the default settings of the RESP front end and without users.
     pub fn new(db: Database) -> EmbeddedSession {
         let shared = Shared::new(db, Settings::default());
-        EmbeddedSession { session: Session::new(&shared, PEER.to_owned()) }
+        EmbeddedSession { session: ConnectionState::new(&shared, PEER.to_owned()) }
     }
 
     /// Opens a further session on the same database.
     #[must_use]
     pub fn open_another(&self) -> EmbeddedSession {
-        EmbeddedSession { session: Session::new(&self.session.shared, PEER.to_owned()) }
+        EmbeddedSession { session: ConnectionState::new(&self.session.shared, PEER.to_owned()) }
     }
 
     /// The database.
@@ -33,7 +33,7 @@ impl EmbeddedSession {
     /// Executes a command and returns its reply as a client would decode it.
     pub fn execute(&mut self, words: &[Vec<u8>]) -> Reply {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        decoded(self.session.answer(&words))
+        decoded(self.session.answer_blocking(&words))
     }
 }
 

@@ -16,7 +16,7 @@ pub use settings::settings;
 use crate::http::read_transaction;
 use crate::outbox;
 use crate::resp::request::{Limits, Parsed, Parser};
-use crate::resp::table::{self, Run};
+use crate::resp::table::{self, Handler};
 
 /// Longer inputs are not fed byte by byte.
 const PIECES_LIMIT_BYTES: usize = 2048;
@@ -39,7 +39,7 @@ fn plan(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     match table::find(&words) {
         Ok((_, spec)) => {
-            matches!(spec.run, Run::Data(read) | Run::Alone(read) if read(&words).is_ok())
+            matches!(spec.handler, Handler::Plan(read) | Handler::OwnTransaction(read) if read(&words).is_ok())
         }
         Err(_) => false,
     }
@@ -135,7 +135,9 @@ mod tests {
         use table::Group::{Hashes, Outbox, Records, Runs, Sessions};
         let kinds = [Records, Hashes, Runs, Outbox, Sessions];
         let on_records = table::all().filter(|spec| kinds.contains(&spec.group));
-        for spec in on_records.filter(|spec| matches!(spec.run, Run::Data(_) | Run::Alone(_))) {
+        for spec in on_records
+            .filter(|spec| matches!(spec.handler, Handler::Plan(_) | Handler::OwnTransaction(_)))
+        {
             assert!(taken.contains(spec.name), "{} of {taken:?}", spec.name);
         }
     }

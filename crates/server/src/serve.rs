@@ -70,7 +70,8 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let memory = MemoryBudget::new(serve.memory.clone());
     let settings = serve.resp_settings();
     let users = security.clone();
-    let shared = resp::Shared::budgeted(db.clone(), settings, users, jobs.clone(), memory.clone());
+    let shared =
+        resp::Shared::with_memory_budget(db.clone(), settings, users, jobs.clone(), memory.clone());
     let resp_tls = tls_if(&tls, serve.tls.resp);
     let http_tls = tls_if(&tls, serve.tls.http);
     let face = resp::serve_with(listener, resp_tls, &shared)
@@ -82,7 +83,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let scheme = if http_tls.is_some() { "https" } else { "http" };
-    shared.speaks_http_at(format!("{scheme}://{web_at}"));
+    shared.set_http_address(format!("{scheme}://{web_at}"));
     let serving = http::serve_with(web, http_tls, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
     let files = tls.as_ref().map(Tls::watch).transpose();

@@ -6,7 +6,7 @@ use mainstay::wire::{self, FeedReply, FeedRequest};
 use mainstay::{
     CellCommand, Database, Durability, Fields, Filter, Name, Options, RecordCommand, Transaction,
 };
-use mainstay_server::resp::session::Written;
+use mainstay_server::resp::connection_state::Written;
 use mainstay_server::resp::{Session, Settings, Shared};
 use std::io::Read;
 use std::net::{Shutdown, TcpListener};

@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay::{CellCommand, Durability, Name, Options, Transaction};
-use mainstay_server::resp::session::{Handled, Pending};
+use mainstay_server::resp::connection_state::{CommandOutcome, Pending};
 use mainstay_server::resp::{self, Handle, Reply, Session, Settings, Shared};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -96,10 +96,13 @@ fn what_writes_megabytes_anew_goes_to_a_worker() {
         &["REC.SET", "large", "FIELDS", "g", "x"],
         &["SESSION.DO", "s", "1", "LOWEST", "1", "HSET", "large", "g", "x"],
     ] {
-        let first = handled(&mut session, command, Pending::Nothing);
-        assert!(matches!(first, Handled::Slow(_)), "{command:?}");
+        let first = handled(&mut session, command, Pending::Empty);
+        assert!(matches!(first, CommandOutcome::LongWork(_)), "{command:?}");
         let behind = handled(&mut session, command, Pending::Some);
-        assert!(matches!(behind, Handled::NotYet), "{command:?} comes behind what came before");
+        assert!(
+            matches!(behind, CommandOutcome::Deferred),
+            "{command:?} comes behind what came before"
+        );
     }
     for command in [
         &["HINCRBY", "small", "n", "1"][..],
@@ -107,18 +110,24 @@ fn what_writes_megabytes_anew_goes_to_a_worker() {
         &["SET", "cell", "x"],
         &["SET", "large", "x"],
     ] {
-        let handled = handled(&mut session, command, Pending::Nothing);
-        assert!(matches!(handled, Handled::Run(..)), "{command:?}");
+        let handled = handled(&mut session, command, Pending::Empty);
+        assert!(matches!(handled, CommandOutcome::Transaction(..)), "{command:?}");
     }
     // Earlier writes of the connection in the batch may have made the record large.
     session.batch_bytes = 2 << 20;
     let behind = handled(&mut session, &["HINCRBY", "small", "n", "1"], Pending::Some);
-    assert!(matches!(behind, Handled::NotYet));
+    assert!(matches!(behind, CommandOutcome::Deferred));
     session.batch_bytes = 0;
     queue(&mut session, &[&["HDEL", "large", "g"]]);
-    assert!(matches!(handled(&mut session, &["EXEC"], Pending::Nothing), Handled::Slow(_)));
+    assert!(matches!(
+        handled(&mut session, &["EXEC"], Pending::Empty),
+        CommandOutcome::LongWork(_)
+    ));
     queue(&mut session, &[&["HDEL", "small", "g"]]);
-    assert!(matches!(handled(&mut session, &["EXEC"], Pending::Nothing), Handled::Run(..)));
+    assert!(matches!(
+        handled(&mut session, &["EXEC"], Pending::Empty),
+        CommandOutcome::Transaction(..)
+    ));
 }
 
 /// Too many keys for WATCH are rejected before any of them is read.
@@ -164,11 +173,13 @@ fn an_event_loop_answers_nothing_that_takes_long() {
     let mut handled = |line: &str| {
         let words: Vec<Vec<u8>> = words(line);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        session.handle(&words, Pending::Nothing)
+        session.handle(&words, Pending::Empty)
     };
-    assert!(matches!(handled("MGET k0 none"), Handled::Reply(_)));
-    assert!(matches!(handled("GET k1"), Handled::Reply(_)));
-    let Handled::Slow(read) = handled("MGET k0 k1 k2 k3") else { panic!("it was read at once") };
+    assert!(matches!(handled("MGET k0 none"), CommandOutcome::Reply(_)));
+    assert!(matches!(handled("GET k1"), CommandOutcome::Reply(_)));
+    let CommandOutcome::LongWork(read) = handled("MGET k0 k1 k2 k3") else {
+        panic!("it was read at once")
+    };
     let Reply::Array(values) = read() else { panic!("no values") };
     assert_eq!(values.len(), 4);
     let words: [&[u8]; 3] = [b"RUN.BATCH", b"r", b"[]"];

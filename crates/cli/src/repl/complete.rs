@@ -3,7 +3,7 @@
 use super::NounLine;
 use super::lines::is_comment;
 use clap::CommandFactory;
-use mainstay_server::resp::line::{Unsplit, split};
+use mainstay_server::resp::inline_command::{SplitError, split};
 use mainstay_server::resp::table;
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -86,7 +86,7 @@ impl Validator for LineHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let line = context.input();
         Ok(match split(line) {
-            Err(Unsplit::Open) if !is_comment(line) => ValidationResult::Incomplete,
+            Err(SplitError::UnclosedQuote) if !is_comment(line) => ValidationResult::Incomplete,
             _ => ValidationResult::Valid(None),
         })
     }

@@ -45,7 +45,7 @@ fn noun_help(noun: &str, verb: Option<&str>) -> Option<String> {
 }
 
 fn command_help(name: &str) -> Option<String> {
-    let command = table::named(name.as_bytes())?;
+    let command = table::by_name(name.as_bytes())?;
     let call = format!("{} {}", command.name.to_uppercase(), command.syntax);
     Some(format!("{}\n  {}", call.trim_end(), command.summary))
 }

@@ -3,7 +3,7 @@
 use super::complete::LineHelper;
 use super::history;
 use crate::failure::{Failure, Result};
-use mainstay_server::resp::line::{Unsplit, split};
+use mainstay_server::resp::inline_command::{SplitError, split};
 use mainstay_server::resp::table;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -60,7 +60,7 @@ fn next_from_pipe() -> Result<Option<String>> {
         let read = read.map_err(|e| Failure::error(format!("the standard input: {e}")))?;
         match (read, split(&line)) {
             (0, _) if line.is_empty() => return Ok(None),
-            (1.., Err(Unsplit::Open)) if !is_comment(&line) => {}
+            (1.., Err(SplitError::UnclosedQuote)) if !is_comment(&line) => {}
             _ => return Ok(Some(line)),
         }
     }
@@ -74,7 +74,7 @@ pub fn is_comment(line: &str) -> bool {
 /// Lines with passwords must not enter the history.
 fn has_password(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
-    table::named(first.as_bytes()).is_some_and(table::Spec::carries_secrets)
+    table::by_name(first.as_bytes()).is_some_and(table::Spec::carries_secrets)
 }
 
 impl LineEditor {

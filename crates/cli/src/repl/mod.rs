@@ -22,7 +22,7 @@ use super::store::OpenTransaction;
 use super::{execute, reply_formats};
 use clap::Parser;
 use lines::LineSource;
-use mainstay_server::resp::line::split;
+use mainstay_server::resp::inline_command::split;
 use std::process::ExitCode;
 
 /// A line that begins with a noun.

@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::resp::reply::Protocol;
-use crate::resp::{Reply, Session, Settings, Shared};
+use crate::resp::{ConnectionState, Reply, Settings, Shared};
 use mainstay::{Options, remote};
 
 /// Commands that may block until data changes, which never happens here.
@@ -20,13 +20,14 @@ pub fn commands(bytes: &[u8]) {
 pub(super) fn done(bytes: &[u8]) -> Vec<String> {
     let mut refused = Vec::new();
     let db = Options::new().background(false).memory().expect("a database in memory");
-    let mut session = Session::new(&Shared::new(db, Settings::default()), "here".to_owned());
+    let mut session =
+        ConnectionState::new(&Shared::new(db, Settings::default()), "here".to_owned());
     for words in read(bytes, bytes.len()).into_iter().flatten().take(REQUESTS_LIMIT) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         if waits(&words) {
             continue;
         }
-        let reply = session.answer(&words);
+        let reply = session.answer_blocking(&words);
         check(&reply);
         if let Reply::Error(why) = reply {
             let name = words.first().copied().unwrap_or_default();

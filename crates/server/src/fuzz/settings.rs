@@ -9,9 +9,9 @@ pub fn settings(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     words(text);
     if let Some((name, value)) = text.split_once('=') {
-        told(read_variable(name, value));
+        loaded_or_problems(read_variable(name, value));
     }
-    let Some(loaded) = told(read_text(text)) else { return };
+    let Some(loaded) = loaded_or_problems(read_text(text)) else { return };
     let _ = loaded.to_json();
     let printed = loaded.to_toml();
     // Secrets are printed as `…`, so such a file cannot be compared.
@@ -23,7 +23,7 @@ pub fn settings(bytes: &[u8]) {
     }
 }
 
-fn told(read: Result<Loaded, Vec<Problem>>) -> Option<Loaded> {
+fn loaded_or_problems(read: Result<Loaded, Vec<Problem>>) -> Option<Loaded> {
     match read {
         Ok(loaded) => Some(loaded),
         Err(problems) => {

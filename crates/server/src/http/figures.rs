@@ -393,7 +393,7 @@ pub(crate) fn security(security: &Security) -> Vec<Figure> {
 
 /// Metrics of the RESP face; all zero if it is not served.
 pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
-    let totals = shared.map(|shared| shared.figures.totals()).unwrap_or_default();
+    let totals = shared.map(|shared| shared.metrics.totals()).unwrap_or_default();
     let read = |figure: fn(&Shared) -> &AtomicU64| {
         shared.map_or(0, |shared| figure(shared).load(Ordering::Relaxed))
     };
@@ -403,27 +403,27 @@ pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
         Figure::gauge("resp_connections_limit", "How many there may be")
             .is(shared.map_or(0, |shared| shared.settings.connections)),
         Figure::counter("resp_connections_accepted", "Connections that were taken")
-            .is(read(|shared| &shared.figures.accepted)),
+            .is(read(|shared| &shared.metrics.accepted)),
         Figure::counter("resp_connections_rejected", "Connections that were one too many")
-            .is(read(|shared| &shared.figures.rejected)),
+            .is(read(|shared| &shared.metrics.rejected)),
         Figure::counter(
             "resp_slow_readers_cut",
             "Connections that were cut because they did not read",
         )
-        .is(read(|shared| &shared.figures.slow_readers)),
+        .is(read(|shared| &shared.metrics.slow_readers)),
         Figure::counter("resp_received", "Bytes that came").bytes().is(totals.received_bytes),
         Figure::counter("resp_sent", "Bytes that left").bytes().is(totals.sent_bytes),
         Figure::gauge("resp_work_waiting", "Long work that waits for a worker")
-            .is(read(|shared| &shared.figures.work_waiting)),
+            .is(read(|shared| &shared.metrics.work_waiting)),
         Figure::gauge("resp_work_running", "Long work that is being done")
-            .is(read(|shared| &shared.figures.work_running)),
+            .is(read(|shared| &shared.metrics.work_running)),
         Figure::gauge(
             "resp_tasks_waiting",
             "Commands that wait for what others do, as JOB.CLAIM with WAIT",
         )
-        .is(read(|shared| &shared.figures.tasks_waiting)),
+        .is(read(|shared| &shared.metrics.tasks_waiting)),
         Figure::gauge("resp_feed_readers", "Connections that wait for changes")
-            .is(read(|shared| &shared.figures.feed_readers)),
+            .is(read(|shared| &shared.metrics.feed_readers)),
         Figure::counter("resp_slow_commands", "Entries that the slow log ever had")
             .is(shared.map_or(0, |shared| shared.slow_log.total())),
         Figure::histogram(

@@ -1,7 +1,7 @@
 //! A cursor over the words behind a command, with typed accessors.
 
 use super::reply::Reply;
-use super::request::whole;
+use super::request::parse_integer;
 use super::table;
 use mainstay::{At, Name, Value};
 
@@ -27,7 +27,7 @@ pub struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Creates the arguments of a request, without its first word.
-    pub fn behind(words: &'a [&'a [u8]]) -> Arguments<'a> {
+    pub fn after_first(words: &'a [&'a [u8]]) -> Arguments<'a> {
         Arguments { words: words.get(1..).unwrap_or_default() }
     }
 
@@ -49,18 +49,18 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns the number of words left.
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.words.len()
     }
 
     /// Consumes the next word if it is this keyword, in any case. Returns whether it was.
-    pub fn take(&mut self, word: &str) -> bool {
-        let found =
+    pub fn take_keyword(&mut self, word: &str) -> bool {
+        let matches =
             self.words.first().is_some_and(|next| next.eq_ignore_ascii_case(word.as_bytes()));
-        if found {
+        if matches {
             self.words = &self.words[1..];
         }
-        found
+        matches
     }
 
     /// Consumes the next word as text.
@@ -76,7 +76,7 @@ impl<'a> Arguments<'a> {
     /// Consumes the next word as a value; with `JSON` behind it, as a typed one.
     pub fn value(&mut self) -> Result<Value, Reply> {
         let word = self.word()?;
-        if self.take("JSON") {
+        if self.take_keyword("JSON") {
             Ok(Value::from_json(text(word)?)?)
         } else {
             Ok(Value::from_text(word))
@@ -84,8 +84,8 @@ impl<'a> Arguments<'a> {
     }
 
     /// Consumes the next word as a signed integer.
-    pub fn whole(&mut self) -> Result<i64, Reply> {
-        whole(self.word()?).ok_or_else(not_an_integer)
+    pub fn integer(&mut self) -> Result<i64, Reply> {
+        parse_integer(self.word()?).ok_or_else(not_an_integer)
     }
 
     /// Consumes the next word as an unsigned integer.
@@ -101,11 +101,11 @@ impl<'a> Arguments<'a> {
     }
 
     /// Consumes `REV r` or `AT timestamp`, if one of them is next.
-    pub fn point(&mut self) -> Result<Option<At>, Reply> {
-        if self.take("REV") {
+    pub fn point_in_time(&mut self) -> Result<Option<At>, Reply> {
+        if self.take_keyword("REV") {
             return Ok(Some(At::Revision(self.count()?)));
         }
-        if self.take("AT") { Ok(Some(At::Stamp(self.count()?))) } else { Ok(None) }
+        if self.take_keyword("AT") { Ok(Some(At::Stamp(self.count()?))) } else { Ok(None) }
     }
 
     /// Fails if words are left.
@@ -115,8 +115,8 @@ impl<'a> Arguments<'a> {
 }
 
 /// Sets an option from a word. Fails if it is set already, because a repeated option is a syntax error.
-pub fn put<T>(place: &mut Option<T>, said: T) -> Result<(), Reply> {
-    match place.replace(said) {
+pub fn set_once<T>(slot: &mut Option<T>, value: T) -> Result<(), Reply> {
+    match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(syntax_error()),
     }
@@ -124,20 +124,20 @@ pub fn put<T>(place: &mut Option<T>, said: T) -> Result<(), Reply> {
 
 /// Parses all arguments of a command. A syntax or number error becomes an error that shows the syntax of
 /// the command.
-pub fn understood<'a, T>(
+pub fn parse_all<'a, T>(
     words: &'a [&'a [u8]],
-    read: impl FnOnce(&mut Arguments<'a>) -> Result<T, Reply>,
+    parsed: impl FnOnce(&mut Arguments<'a>) -> Result<T, Reply>,
 ) -> Result<T, Reply> {
-    let mut arguments = Arguments::behind(words);
-    let read = read(&mut arguments).and_then(|read| arguments.end().map(|()| read));
-    read.map_err(|reply| match reply {
+    let mut arguments = Arguments::after_first(words);
+    let parsed = parsed(&mut arguments).and_then(|parsed| arguments.end().map(|()| parsed));
+    parsed.map_err(|reply| match reply {
         reply if reply == syntax_error() || reply == not_an_integer() => usage(words),
         reply => reply,
     })
 }
 
 fn usage(words: &[&[u8]]) -> Reply {
-    let Some(spec) = words.first().and_then(|name| table::named(name)) else {
+    let Some(spec) = words.first().and_then(|name| table::by_name(name)) else {
         return syntax_error();
     };
     let name = spec.name.to_uppercase();

@@ -15,14 +15,17 @@ use std::thread::JoinHandle;
 pub type Receipts = Vec<Result<Receipt>>;
 
 /// The executor thread. Dropping this handle ends the thread after its batches are executed.
-pub struct Executor {
+pub struct BatchExecutor {
     batches: Option<Sender<Vec<Transaction>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Executor {
+impl BatchExecutor {
     /// Starts the thread. It calls `done` with the receipts of each batch.
-    pub fn start(db: Database, done: impl Fn(Receipts) + Send + 'static) -> io::Result<Executor> {
+    pub fn start(
+        db: Database,
+        done: impl Fn(Receipts) + Send + 'static,
+    ) -> io::Result<BatchExecutor> {
         let (batches, inbox) = channel::<Vec<Transaction>>();
         let run = move || {
             while let Ok(batch) = inbox.recv() {
@@ -30,11 +33,11 @@ impl Executor {
             }
         };
         let thread = std::thread::Builder::new().name("mainstay-batch".to_owned()).spawn(run)?;
-        Ok(Executor { batches: Some(batches), thread: Some(thread) })
+        Ok(BatchExecutor { batches: Some(batches), thread: Some(thread) })
     }
 
     /// Sends a batch to the thread. Returns the batch if the thread has ended.
-    pub fn take(&self, batch: Vec<Transaction>) -> std::result::Result<(), Vec<Transaction>> {
+    pub fn submit(&self, batch: Vec<Transaction>) -> std::result::Result<(), Vec<Transaction>> {
         match &self.batches {
             Some(batches) => batches.send(batch).map_err(|refused| refused.0),
             None => Err(batch),
@@ -42,7 +45,7 @@ impl Executor {
     }
 }
 
-impl Drop for Executor {
+impl Drop for BatchExecutor {
     fn drop(&mut self) {
         self.batches = None;
         if let Some(thread) = self.thread.take() {

@@ -10,62 +10,62 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub struct Cursors {
     limit: usize,
-    kept: Mutex<Kept>,
+    table: Mutex<CursorTable>,
 }
 
 #[derive(Default)]
-struct Kept {
-    of_users: BTreeMap<String, OfUser>,
+struct CursorTable {
+    by_user: BTreeMap<String, UserCursors>,
     count: usize,
 }
 
 /// The cursors of one user.
 #[derive(Default)]
-struct OfUser {
+struct UserCursors {
     /// The number before the oldest cursor that is kept.
-    before: u64,
+    evicted: u64,
     names: VecDeque<String>,
 }
 
 impl Cursors {
     /// Creates a table for at most `limit` cursors.
     pub fn new(limit: usize) -> Cursors {
-        Cursors { limit: limit.max(1), kept: Mutex::default() }
+        Cursors { limit: limit.max(1), table: Mutex::default() }
     }
 
     /// Stores a name for a user. Returns its cursor number.
-    pub fn keep(&self, user: &str, name: String) -> u64 {
-        let mut kept = self.kept.lock();
-        if kept.count >= self.limit {
-            kept.forget_one();
+    pub fn insert(&self, user: &str, name: String) -> u64 {
+        let mut table = self.table.lock();
+        if table.count >= self.limit {
+            table.evict_oldest();
         }
-        kept.count += 1;
-        let own = kept.of_users.entry(user.to_owned()).or_default();
+        table.count += 1;
+        let own = table.by_user.entry(user.to_owned()).or_default();
         own.names.push_back(name);
-        own.before + own.names.len() as u64
+        own.evicted + own.names.len() as u64
     }
 
     /// Returns the name after which a scan of a user continues. The inner value is `None` for cursor 0,
     /// where scans start; the outer value is `None` for an unknown cursor.
-    pub fn after(&self, user: &str, cursor: u64) -> Option<Option<String>> {
+    pub fn resume_after(&self, user: &str, cursor: u64) -> Option<Option<String>> {
         if cursor == 0 {
             return Some(None);
         }
-        let kept = self.kept.lock();
-        let own = kept.of_users.get(user)?;
-        let place = cursor.checked_sub(own.before + 1)?;
-        own.names.get(usize::try_from(place).ok()?).cloned().map(Some)
+        let table = self.table.lock();
+        let own = table.by_user.get(user)?;
+        let index = cursor.checked_sub(own.evicted + 1)?;
+        own.names.get(usize::try_from(index).ok()?).cloned().map(Some)
     }
 }
 
-impl Kept {
+impl CursorTable {
     /// Removes the oldest cursor of the user with the most. The entry of the user stays, so that no number
     /// is used twice.
-    fn forget_one(&mut self) {
-        let most = self.of_users.values_mut().max_by_key(|own| own.names.len());
+    fn evict_oldest(&mut self) {
+        let most = self.by_user.values_mut().max_by_key(|own| own.names.len());
         if let Some(own) = most.filter(|own| !own.names.is_empty()) {
             own.names.pop_front();
-            own.before += 1;
+            own.evicted += 1;
             self.count -= 1;
         }
     }
@@ -78,35 +78,35 @@ mod tests {
     #[test]
     fn places_are_found_again_until_they_are_too_old() {
         let cursors = Cursors::new(100);
-        assert_eq!(cursors.after("u", 0), Some(None));
-        assert_eq!(cursors.after("u", 1), None);
-        let first = cursors.keep("u", "a".to_owned());
-        assert_eq!(cursors.after("u", first), Some(Some("a".to_owned())));
+        assert_eq!(cursors.resume_after("u", 0), Some(None));
+        assert_eq!(cursors.resume_after("u", 1), None);
+        let first = cursors.insert("u", "a".to_owned());
+        assert_eq!(cursors.resume_after("u", first), Some(Some("a".to_owned())));
         for i in 0..100 {
-            let cursor = cursors.keep("u", i.to_string());
-            assert_eq!(cursors.after("u", cursor), Some(Some(i.to_string())));
+            let cursor = cursors.insert("u", i.to_string());
+            assert_eq!(cursors.resume_after("u", cursor), Some(Some(i.to_string())));
         }
-        assert_eq!(cursors.after("u", first), None);
-        assert_eq!(cursors.after("u", u64::MAX), None);
+        assert_eq!(cursors.resume_after("u", first), None);
+        assert_eq!(cursors.resume_after("u", u64::MAX), None);
     }
 
     #[test]
     fn one_user_does_not_make_the_places_of_others_forgotten() {
         let cursors = Cursors::new(100);
-        let honest = cursors.keep("honest", "h".to_owned());
-        let first = cursors.keep("greedy", "g".to_owned());
+        let honest = cursors.insert("honest", "h".to_owned());
+        let first = cursors.insert("greedy", "g".to_owned());
         for i in 0..1000 {
-            cursors.keep("greedy", i.to_string());
+            cursors.insert("greedy", i.to_string());
         }
-        assert_eq!(cursors.after("honest", honest), Some(Some("h".to_owned())));
-        assert_eq!(cursors.after("greedy", first), None, "it forgets its own");
-        assert_eq!(cursors.kept.lock().count, 100);
+        assert_eq!(cursors.resume_after("honest", honest), Some(Some("h".to_owned())));
+        assert_eq!(cursors.resume_after("greedy", first), None, "it forgets its own");
+        assert_eq!(cursors.table.lock().count, 100);
     }
 
     #[test]
     fn a_number_of_one_user_is_no_place_of_another() {
         let cursors = Cursors::new(100);
-        let number = cursors.keep("a", "secret".to_owned());
-        assert_eq!(cursors.after("b", number), None);
+        let number = cursors.insert("a", "secret".to_owned());
+        assert_eq!(cursors.resume_after("b", number), None);
     }
 }

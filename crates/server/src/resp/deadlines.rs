@@ -12,13 +12,13 @@ use std::collections::BinaryHeap;
 
 /// A step with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum DeadlineKind {
     /// The TLS handshake.
     Handshake,
     /// Authentication.
     Login,
     /// Reading the last replies of a closing connection (the close deadline).
-    Goodbye,
+    Close,
     /// Reading some of the replies.
     Reading,
     /// Sending the rest of a request.
@@ -26,26 +26,26 @@ pub enum Step {
     /// Finishing the open transaction.
     Transaction,
     /// The end of a throttling delay, until which the user may send nothing more.
-    Pace,
+    Throttle,
 }
 
 /// The connection and the step of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Due {
+pub struct Deadline {
     /// Its slot in the loop.
-    pub place: usize,
+    pub slot: usize,
     /// The session id, which shows whether the slot still holds the same connection.
     pub id: u64,
-    pub step: Step,
+    pub kind: DeadlineKind,
 }
 
 /// The deadlines of a loop, the earliest first.
 #[derive(Default)]
-pub struct Deadlines(BinaryHeap<Reverse<(u64, Due)>>);
+pub struct Deadlines(BinaryHeap<Reverse<(u64, Deadline)>>);
 
 impl Deadlines {
-    pub fn set(&mut self, at_us: u64, due: Due) {
-        self.0.push(Reverse((at_us, due)));
+    pub fn insert(&mut self, at_us: u64, deadline: Deadline) {
+        self.0.push(Reverse((at_us, deadline)));
     }
 
     /// Returns the time of the next deadline.
@@ -54,9 +54,9 @@ impl Deadlines {
     }
 
     /// Removes and returns a deadline that has been reached, if any.
-    pub fn take_due(&mut self, now_us: u64) -> Option<Due> {
+    pub fn pop_expired(&mut self, now_us: u64) -> Option<Deadline> {
         let is_due = self.next_us().is_some_and(|at_us| at_us <= now_us);
-        if is_due { self.0.pop().map(|Reverse((_, due))| due) } else { None }
+        if is_due { self.0.pop().map(|Reverse((_, deadline))| deadline) } else { None }
     }
 }
 
@@ -66,16 +66,17 @@ mod tests {
 
     #[test]
     fn they_come_in_order_and_not_too_early() {
-        let due = |place| Due { place, id: 1, step: Step::Handshake };
+        let deadline = |slot| Deadline { slot, id: 1, kind: DeadlineKind::Handshake };
         let mut deadlines = Deadlines::default();
         assert_eq!(deadlines.next_us(), None);
-        deadlines.set(30, due(3));
-        deadlines.set(10, due(1));
-        deadlines.set(20, due(2));
-        assert_eq!((deadlines.next_us(), deadlines.take_due(9)), (Some(10), None));
-        let taken: Vec<usize> =
-            std::iter::from_fn(|| deadlines.take_due(20)).map(|due| due.place).collect();
-        assert_eq!(taken, [1, 2]);
+        deadlines.insert(30, deadline(3));
+        deadlines.insert(10, deadline(1));
+        deadlines.insert(20, deadline(2));
+        assert_eq!((deadlines.next_us(), deadlines.pop_expired(9)), (Some(10), None));
+        let expired: Vec<usize> = std::iter::from_fn(|| deadlines.pop_expired(20))
+            .map(|deadline| deadline.slot)
+            .collect();
+        assert_eq!(expired, [1, 2]);
         assert_eq!(deadlines.next_us(), Some(30));
     }
 }

@@ -9,38 +9,39 @@
 //! A command that changes one field of a record writes the whole record. If the record has megabytes, all
 //! connections in its batch would wait for it.
 
-use super::session::Session;
+use super::connection_state::ConnectionState;
 use crate::security::await_flushes;
 use mainstay::{Command, Database, Receipt, Result, Transaction};
 
 /// Commands that rewrite more bytes than this are executed by workers.
 pub const LARGE_WRITE_BYTES: usize = 1 << 20;
 
-impl Session {
+impl ConnectionState {
     /// Returns whether a transaction is so expensive that a worker executes it.
-    pub fn is_for_workers(&self, transaction: &Transaction) -> bool {
-        transaction.is_long() || self.rewrites_much(&transaction.branch, commands(transaction))
+    pub fn needs_worker(&self, transaction: &Transaction) -> bool {
+        transaction.is_long()
+            || self.rewrites_large_values(&transaction.branch, commands(transaction))
     }
 
     /// Returns whether commands rewrite so many bytes that other connections would wait for them. It uses
     /// the present sizes and the bytes that this connection has added to them in the batch.
-    pub fn rewrites_much<'c>(
+    pub fn rewrites_large_values<'c>(
         &self,
         branch: &str,
         commands: impl Iterator<Item = &'c Command>,
     ) -> bool {
-        if !self.shared.weighs_writes() {
+        if !self.shared.measures_writes() {
             return false;
         }
         let Ok(Some(bytes)) = self.shared.db.rewritten_bytes(branch, commands) else {
             return false;
         };
-        self.shared.weighed_write(bytes > LARGE_WRITE_BYTES);
-        bytes.saturating_add(self.batch_bytes) > LARGE_WRITE_BYTES
+        self.shared.record_write_size(bytes > LARGE_WRITE_BYTES);
+        bytes.saturating_add(self.batch_write_bytes) > LARGE_WRITE_BYTES
     }
 
     /// Returns a job that executes a transaction on a thread that may block.
-    pub fn execution(
+    pub fn blocking_execution(
         &self,
         transaction: Transaction,
     ) -> impl FnOnce() -> Result<Receipt> + Send + use<> {

@@ -26,7 +26,7 @@ pub struct Glob {
     /// bits are set, because `?` and `[^a]` accept most bytes.
     flips: Vec<u64>,
     /// States with a star: they stay active whatever byte comes.
-    stays: Vec<u64>,
+    stars: Vec<u64>,
 }
 
 /// A pattern of valid length, not compiled yet. A command queued for `EXEC` keeps only its bytes.
@@ -79,37 +79,37 @@ impl Glob {
             words,
             usual: vec![0; words],
             flips: vec![0; 256 * words],
-            stays: vec![0; words],
+            stars: vec![0; words],
         };
         let mut rest = pattern;
-        while let Some((&first, behind)) = rest.split_first() {
-            rest = match (first, behind) {
+        while let Some((&first, tail)) = rest.split_first() {
+            rest = match (first, tail) {
                 (b'*', _) => {
-                    glob.stays[glob.length / 64] |= 1 << (glob.length % 64);
-                    behind
+                    glob.stars[glob.length / 64] |= 1 << (glob.length % 64);
+                    tail
                 }
-                (b'?', _) => glob.place(&[u64::MAX; 4], behind),
+                (b'?', _) => glob.push_state(&[u64::MAX; 4], tail),
                 (b'[', _) => {
-                    let (class, behind) = class(behind);
-                    glob.place(&class, behind)
+                    let (class, tail) = class(tail);
+                    glob.push_state(&class, tail)
                 }
-                (b'\\', [literal, behind @ ..]) => glob.place(&only(*literal), behind),
-                (literal, _) => glob.place(&only(literal), behind),
+                (b'\\', [literal, tail @ ..]) => glob.push_state(&single(*literal), tail),
+                (literal, _) => glob.push_state(&single(literal), tail),
             };
         }
         glob
     }
 
     /// Adds a state that accepts the bytes of `set`. Returns `behind`.
-    fn place<'p>(&mut self, set: &Bytes, behind: &'p [u8]) -> &'p [u8] {
+    fn push_state<'p>(&mut self, set: &Bytes, tail: &'p [u8]) -> &'p [u8] {
         let word = self.length / 64;
         let bit = 1 << (self.length % 64);
-        let takes_most = set.iter().map(|part| part.count_ones()).sum::<u32>() > 128;
-        if takes_most {
+        let accepts_most = set.iter().map(|part| part.count_ones()).sum::<u32>() > 128;
+        if accepts_most {
             self.usual[word] |= bit;
         }
         for (quarter, part) in set.iter().enumerate() {
-            let mut others = if takes_most { !part } else { *part };
+            let mut others = if accepts_most { !part } else { *part };
             while others != 0 {
                 let byte = quarter * 64 + others.trailing_zeros() as usize;
                 self.flips[byte * self.words + word] |= bit;
@@ -117,36 +117,36 @@ impl Glob {
             }
         }
         self.length += 1;
-        behind
+        tail
     }
 
     /// Returns whether a text matches.
     pub fn matches(&self, text: &[u8]) -> bool {
-        let mut places = vec![0_u64; self.words];
-        places[0] = 1;
+        let mut states = vec![0_u64; self.words];
+        states[0] = 1;
         for &byte in text {
             let flips = &self.flips[usize::from(byte) * self.words..][..self.words];
-            let takes = self.usual.iter().zip(flips).map(|(usual, flip)| usual ^ flip);
-            let mut carried = 0;
+            let accepts = self.usual.iter().zip(flips).map(|(usual, flip)| usual ^ flip);
+            let mut carry = 0;
             let mut any = 0;
-            for ((place, takes), stays) in places.iter_mut().zip(takes).zip(&self.stays) {
-                let taken = *place & takes;
-                *place = (taken << 1 | carried) | (*place & stays);
-                carried = taken >> 63;
-                any |= *place;
+            for ((state, accepts), stars) in states.iter_mut().zip(accepts).zip(&self.stars) {
+                let advanced = *state & accepts;
+                *state = (advanced << 1 | carry) | (*state & stars);
+                carry = advanced >> 63;
+                any |= *state;
             }
             if any == 0 {
                 return false;
             }
         }
-        places[self.length / 64] >> (self.length % 64) & 1 == 1
+        states[self.length / 64] >> (self.length % 64) & 1 == 1
     }
 }
 
 /// A set of bytes, as 256 bits.
 type Bytes = [u64; 4];
 
-fn only(byte: u8) -> Bytes {
+fn single(byte: u8) -> Bytes {
     let mut set = [0; 4];
     set[usize::from(byte / 64)] = 1 << (byte % 64);
     set
@@ -166,21 +166,21 @@ fn class(pattern: &[u8]) -> (Bytes, &[u8]) {
     loop {
         rest = match rest {
             [] => break,
-            [b']', behind @ ..] => {
-                rest = behind;
+            [b']', tail @ ..] => {
+                rest = tail;
                 break;
             }
-            [b'\\', literal, behind @ ..] => {
+            [b'\\', literal, tail @ ..] => {
                 add(*literal, *literal);
-                behind
+                tail
             }
-            [from, b'-', to, behind @ ..] => {
+            [from, b'-', to, tail @ ..] => {
                 add(*from, *to);
-                behind
+                tail
             }
-            [literal, behind @ ..] => {
+            [literal, tail @ ..] => {
                 add(*literal, *literal);
-                behind
+                tail
             }
         };
     }

@@ -7,47 +7,47 @@
 //!
 //! - [`request`] and [`reply`] parse and encode bytes and know nothing else.
 //! - [`commands`] has one file per command group. It turns words into plans and answers into replies.
-//! - [`session`] holds the state of one connection and decides how a plan runs.
+//! - [`connection_state`] holds the state of one connection and decides how a plan runs.
 //! - `stream` is the only module that knows whether a connection uses TLS.
 //! - `event_loop` handles sockets and batches. It knows no command.
 
 pub mod arguments;
+mod audit;
 mod batches;
+mod blocking_reads;
 pub mod commands;
 mod connection;
+pub mod connection_state;
+pub mod counters;
 mod cursors;
 mod deadlines;
 mod event_loop;
 pub(crate) mod execution;
-mod feeds;
 mod glob;
-pub mod line;
+pub mod inline_command;
 mod login;
+mod memory_budget;
 mod multi;
-mod once;
-mod orders;
+mod multi_jobs;
+pub mod permissions;
 pub mod plan;
-mod record;
 pub mod reply;
 pub mod request;
-pub mod rights;
-mod room;
-mod secured;
-pub mod session;
+mod session_request;
 mod settings;
 mod shared;
 pub mod slow_log;
 mod stalls;
 mod stream;
 pub mod table;
-pub mod tally;
 mod tasks;
-mod work;
+mod tls_stream;
+mod worker_metrics;
 mod workers;
 mod write_queue;
 
+pub use connection_state::ConnectionState;
 pub use event_loop::{Handle, serve, serve_with};
 pub use reply::Reply;
-pub use session::Session;
 pub use settings::Settings;
 pub use shared::Shared;

@@ -1,14 +1,16 @@
 //! `MULTI`/`EXEC`: queues commands and executes them as one transaction.
 
 use super::Shared;
-use super::commands::feed::no_waiting;
+use super::commands::feed::waiting_not_allowed;
+use super::connection_state::{
+    CommandContext, CommandOutcome, ConnectionState, PendingReply, no_permission,
+};
 use super::glob::PATTERN_LIMIT_BYTES;
-use super::once;
-use super::orders::{self, Turn};
-use super::plan::{Plan, Promise, too_many_commands, unexpected};
+use super::multi_jobs::{self, QueuedCommand};
+use super::plan::{Plan, ReplyBuilder, too_many_commands, unexpected_answer};
 use super::reply::{Protocol, Reply};
-use super::session::{Call, Handled, Owed, Session, no_permission};
-use super::table::{Asker, Run, Spec};
+use super::session_request;
+use super::table::{Handler, PlanContext, Spec};
 use crate::jobs::Order;
 use crate::security::{Denied, TransactionAudit, User};
 use mainstay::limits::{
@@ -21,7 +23,7 @@ const QUEUED: Reply = Reply::Status("QUEUED");
 /// The command queue between `MULTI` and `EXEC`.
 #[derive(Default)]
 pub struct Multi {
-    queued: Queue,
+    queued: CommandQueue,
     /// Bytes of the words that were kept.
     bytes: usize,
     /// Number of commands that the words became.
@@ -31,29 +33,29 @@ pub struct Multi {
     /// Bytes of the patterns used to make the replies.
     pattern_bytes: usize,
     /// True if a command concerns jobs or locks.
-    has_orders: bool,
+    has_job_requests: bool,
     /// True if only the writer thread can answer a command.
-    asks_writer: bool,
+    needs_writer: bool,
     /// True if a command lists past state, which is read when the transaction is assembled.
-    lists_the_past: bool,
+    reads_history: bool,
     /// True if a command was rejected: nothing will be executed.
-    spoilt: bool,
+    aborted: bool,
     /// The reason why the queue was dropped, if it was.
-    given_up: Option<String>,
+    drop_reason: Option<String>,
 }
 
 /// The commands in blocks: a single vector of 100,000 would be moved whole when it grows, tens of megabytes on the event loop.
 #[derive(Default)]
-struct Queue {
+struct CommandQueue {
     /// All but the last are full.
-    blocks: Vec<Vec<Queued>>,
+    blocks: Vec<Vec<MultiEntry>>,
 }
 
 /// The commands of one block. The first grows to this size as a vector does, because most transactions are short.
 const BLOCK_COMMANDS: usize = 256;
 
-impl Queue {
-    fn push(&mut self, queued: Queued) {
+impl CommandQueue {
+    fn push(&mut self, queued: MultiEntry) {
         match self.blocks.last_mut() {
             None => self.blocks.push(vec![queued]),
             Some(last) if last.len() < BLOCK_COMMANDS => last.push(queued),
@@ -72,17 +74,17 @@ impl Queue {
     /// The memory of the blocks.
     fn bytes(&self) -> usize {
         let commands = self.blocks.iter().map(Vec::capacity).sum::<usize>();
-        commands * size_of::<Queued>() + self.blocks.capacity() * size_of::<Vec<Queued>>()
+        commands * size_of::<MultiEntry>() + self.blocks.capacity() * size_of::<Vec<MultiEntry>>()
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Queued> {
+    fn iter(&self) -> impl Iterator<Item = &MultiEntry> {
         self.blocks.iter().flatten()
     }
 }
 
-impl IntoIterator for Queue {
-    type Item = Queued;
-    type IntoIter = std::iter::Flatten<std::vec::IntoIter<Vec<Queued>>>;
+impl IntoIterator for CommandQueue {
+    type Item = MultiEntry;
+    type IntoIter = std::iter::Flatten<std::vec::IntoIter<Vec<MultiEntry>>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.blocks.into_iter().flatten()
@@ -90,33 +92,38 @@ impl IntoIterator for Queue {
 }
 
 /// A queued command.
-enum Queued {
+enum MultiEntry {
     Plan(Plan),
     /// A command on jobs or locks.
-    Order(Order),
+    JobRequest(Order),
     /// The revision of the transaction.
     Revision,
     /// A command with invalid arguments. The error is its reply, and the other commands are executed.
-    Wrong(Reply),
+    Invalid(Reply),
     /// A command about the session alone, executed when its turn comes.
-    Session(&'static Spec, fn(&mut Call<'_>) -> Reply, Vec<Vec<u8>>),
+    Immediate(&'static Spec, fn(&mut CommandContext<'_>) -> Reply, Vec<Vec<u8>>),
 }
 
-impl Queued {
+impl MultiEntry {
     /// Checks that the reply depends only on the answers of the transaction, so that a repeat gets the same
     /// reply.
-    fn is_of_the_transaction(&self) -> Result<(), Reply> {
+    fn check_repeatable(&self) -> Result<(), Reply> {
         match self {
-            Queued::Wrong(_) => Ok(()),
-            Queued::Plan(plan) if plan.once_only => {
-                Err(once::no_part("SESSION.EXEC", "what gives another cursor each time"))
+            MultiEntry::Invalid(_) => Ok(()),
+            MultiEntry::Plan(plan) if plan.once_only => Err(session_request::not_repeatable(
+                "SESSION.EXEC",
+                "what gives another cursor each time",
+            )),
+            MultiEntry::Plan(plan) if plan.at.is_none() => Ok(()),
+            MultiEntry::Plan(_) => Err(session_request::no_past_reads("SESSION.EXEC")),
+            MultiEntry::JobRequest(_) => {
+                Err(session_request::not_repeatable("SESSION.EXEC", "an order to jobs and locks"))
             }
-            Queued::Plan(plan) if plan.at.is_none() => Ok(()),
-            Queued::Plan(_) => Err(once::no_past("SESSION.EXEC")),
-            Queued::Order(_) => Err(once::no_part("SESSION.EXEC", "an order to jobs and locks")),
-            Queued::Revision => Err(once::no_part("SESSION.EXEC", "REVISION")),
-            Queued::Session(spec, ..) => {
-                Err(once::no_part("SESSION.EXEC", &spec.name.to_uppercase()))
+            MultiEntry::Revision => {
+                Err(session_request::not_repeatable("SESSION.EXEC", "REVISION"))
+            }
+            MultiEntry::Immediate(spec, ..) => {
+                Err(session_request::not_repeatable("SESSION.EXEC", &spec.name.to_uppercase()))
             }
         }
     }
@@ -132,7 +139,7 @@ impl Multi {
         words: &[&[u8]],
     ) -> Reply {
         self.try_push(user, shared, spec, words).unwrap_or_else(|denied| {
-            self.spoilt = true;
+            self.aborted = true;
             no_permission(spec, &denied)
         })
     }
@@ -144,82 +151,82 @@ impl Multi {
         spec: &'static Spec,
         words: &[&[u8]],
     ) -> Result<Reply, Denied> {
-        spec.allow(user, words)?;
+        spec.authorize(user, words)?;
         self.bytes += words.iter().map(|word| word.len()).sum::<usize>();
         if self.queued.len() >= TRANSACTION_LIMIT_COMMANDS || self.bytes > TRANSACTION_LIMIT_BYTES {
-            self.spoilt = true;
+            self.aborted = true;
             let message = "TOOLARGE a transaction has at most 100,000 commands and 64 MiB";
             return Ok(Reply::error(message));
         }
-        if self.given_up.is_some() {
+        if self.drop_reason.is_some() {
             // Nothing will be executed, so nothing is kept.
             self.bytes = 0;
             return Ok(QUEUED);
         }
         let owned = || words.iter().map(|word| word.to_vec()).collect();
-        if !spec.is_of_transactions() {
-            self.spoilt = true;
-            return Ok(not_inside_multi(spec));
+        if !spec.can_be_in_transaction() {
+            self.aborted = true;
+            return Ok(not_allowed_in_multi(spec));
         }
-        if let Some(plan) = spec.run.plan(&Asker { shared, user: user.name() }, words) {
-            if matches!(&plan, Err(reply) if *reply == no_waiting()) {
-                self.spoilt = true;
-                return Ok(no_waiting());
+        if let Some(plan) = spec.handler.plan(&PlanContext { shared, user: user.name() }, words) {
+            if matches!(&plan, Err(reply) if *reply == waiting_not_allowed()) {
+                self.aborted = true;
+                return Ok(waiting_not_allowed());
             }
             let queued = match plan {
                 Ok(mut plan) => {
-                    spec.permit(user, &mut plan)?;
-                    Queued::Plan(plan)
+                    spec.authorize_plan(user, &mut plan)?;
+                    MultiEntry::Plan(plan)
                 }
-                Err(reply) => Queued::Wrong(reply),
+                Err(reply) => MultiEntry::Invalid(reply),
             };
-            return Ok(self.keep(spec, queued));
+            return Ok(self.enqueue(spec, queued));
         }
-        let queued = match spec.run {
-            Run::Order(read) => match read(words) {
-                Ok(order) if order.waits() => {
-                    self.spoilt = true;
-                    return Ok(no_waiting());
+        let queued = match spec.handler {
+            Handler::JobRequest(read) => match read(words) {
+                Ok(request) if request.waits() => {
+                    self.aborted = true;
+                    return Ok(waiting_not_allowed());
                 }
-                Ok(order) => {
-                    order.allow(user, shared.jobs.keys())?;
-                    Queued::Order(order)
+                Ok(request) => {
+                    request.allow(user, shared.jobs.keys())?;
+                    MultiEntry::JobRequest(request)
                 }
-                Err(reply) => Queued::Wrong(reply),
+                Err(reply) => MultiEntry::Invalid(reply),
             },
-            Run::Revision => Queued::Revision,
-            Run::Session(run) | Run::Settled(run) if !spec.stands_alone() => {
-                Queued::Session(spec, run, owned())
+            Handler::Revision => MultiEntry::Revision,
+            Handler::Immediate(run) | Handler::Sequenced(run) if !spec.is_barred_from_multi() => {
+                MultiEntry::Immediate(spec, run, owned())
             }
             _ => {
-                self.spoilt = true;
-                return Ok(not_inside_multi(spec));
+                self.aborted = true;
+                return Ok(not_allowed_in_multi(spec));
             }
         };
-        Ok(self.keep(spec, queued))
+        Ok(self.enqueue(spec, queued))
     }
 
     /// Queues a command unless all commands together are too many. One request may name a million keys.
-    fn keep(&mut self, spec: &Spec, queued: Queued) -> Reply {
-        if !self.stands_beside_others(&queued) {
-            self.spoilt = true;
-            return not_beside_orders(spec);
+    fn enqueue(&mut self, spec: &Spec, queued: MultiEntry) -> Reply {
+        if !self.is_compatible(&queued) {
+            self.aborted = true;
+            return incompatible_with_jobs(spec);
         }
         match &queued {
-            Queued::Plan(plan) => {
-                self.lists_the_past |= plan.at.is_some() && plan.takes_a_while();
+            MultiEntry::Plan(plan) => {
+                self.reads_history |= plan.at.is_some() && plan.is_long();
                 self.commands += plan.commands.len();
                 self.plan_bytes += plan.weight_bytes();
                 self.pattern_bytes += plan.pattern_bytes;
             }
             // `CONFIG GET` has only patterns as arguments.
-            Queued::Session(.., words) => {
+            MultiEntry::Immediate(.., words) => {
                 self.pattern_bytes += words.iter().map(Vec::len).sum::<usize>();
             }
             _ => {}
         }
         if self.commands > TRANSACTION_LIMIT_COMMANDS {
-            self.give_up(String::new());
+            self.discard_queue(String::new());
             return too_many_commands();
         }
         self.queued.push(queued);
@@ -228,15 +235,15 @@ impl Multi {
 
     /// Checks that job commands do not stand beside commands that only the writer thread can answer. Job
     /// commands run in an open transaction, where the latter cannot run.
-    fn stands_beside_others(&mut self, queued: &Queued) -> bool {
+    fn is_compatible(&mut self, queued: &MultiEntry) -> bool {
         match queued {
-            Queued::Order(_) => self.has_orders = true,
-            Queued::Plan(plan) => {
-                self.asks_writer |= plan.commands.iter().any(Command::is_of_writer_alone);
+            MultiEntry::JobRequest(_) => self.has_job_requests = true,
+            MultiEntry::Plan(plan) => {
+                self.needs_writer |= plan.commands.iter().any(Command::is_of_writer_alone);
             }
             _ => {}
         }
-        !(self.has_orders && self.asks_writer)
+        !(self.has_job_requests && self.needs_writer)
     }
 
     /// Returns the approximate memory of the queue.
@@ -250,28 +257,28 @@ impl Multi {
         self.commands > LONG_COMMANDS
             || self.queued.len() > LONG_COMMANDS
             || self.pattern_bytes > PATTERN_LIMIT_BYTES
-            || self.lists_the_past
+            || self.reads_history
     }
 
     /// Drops the queue. Nothing will be executed, and `EXEC` reports the reason.
-    pub fn give_up(&mut self, why: String) {
-        *self = Multi { spoilt: true, given_up: Some(why), ..Multi::default() };
+    pub fn discard_queue(&mut self, why: String) {
+        *self = Multi { aborted: true, drop_reason: Some(why), ..Multi::default() };
     }
 
     /// Marks the transaction as aborted.
-    pub fn spoil(&mut self) {
-        self.spoilt = true;
+    pub fn abort(&mut self) {
+        self.aborted = true;
     }
 }
 
 /// The error for a command that `EXEC` cannot execute.
-fn not_inside_multi(spec: &Spec) -> Reply {
+fn not_allowed_in_multi(spec: &Spec) -> Reply {
     let name = spec.name.to_uppercase();
     Reply::error(format!("ERR {name} is not for inside MULTI"))
 }
 
 /// The error for a job command beside a command of the writer thread, or the reverse.
-fn not_beside_orders(spec: &Spec) -> Reply {
+fn incompatible_with_jobs(spec: &Spec) -> Reply {
     let name = spec.name.to_uppercase();
     Reply::error(format!(
         "ERR {name}: jobs and locks do not stand in one MULTI with OUTBOX.CLAIM, STATE and DEAD and SESSION.PENDING, INFO \
@@ -280,15 +287,15 @@ fn not_beside_orders(spec: &Spec) -> Reply {
 }
 
 /// The pending replies of an `EXEC`.
-pub struct Exec(Vec<Share>);
+pub struct PendingExec(Vec<ExecReply>);
 
-enum Share {
-    Promise(Promise),
+enum ExecReply {
+    Builder(ReplyBuilder),
     Revision,
     Reply(Reply),
 }
 
-impl Exec {
+impl PendingExec {
     /// Makes the replies of all commands, or null if a watched key has changed.
     pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
         let receipt = match receipt {
@@ -298,197 +305,211 @@ impl Exec {
         };
         let Receipt { revision, stamp, answers, .. } = receipt;
         let mut answers = answers.into_iter();
-        let reply = |share| match share {
-            Share::Revision => Reply::number(revision),
-            Share::Promise(promise) => promise.keep_share(&mut answers, stamp),
-            Share::Reply(reply) => reply,
+        let reply = |exec_reply| match exec_reply {
+            ExecReply::Revision => Reply::number(revision),
+            ExecReply::Builder(builder) => builder.build_from(&mut answers, stamp),
+            ExecReply::Reply(reply) => reply,
         };
         Reply::Array(self.0.into_iter().map(reply).collect())
     }
 }
 
 /// Executes the queued commands as one transaction.
-pub fn exec(call: &mut Call<'_>) -> Handled {
-    let handled = executed(call.session);
-    call.session.exec_us = None;
-    handled
+pub fn exec(context: &mut CommandContext<'_>) -> CommandOutcome {
+    let outcome = try_exec(context.state);
+    context.state.exec_time_us = None;
+    outcome
 }
 
-fn executed(session: &mut Session) -> Handled {
-    let (queued, watched) = match end(session, "EXEC") {
+fn try_exec(state: &mut ConnectionState) -> CommandOutcome {
+    let (queued, watched) = match end_multi(state, "EXEC") {
         Ok(ended) => ended,
-        Err(reply) => return Handled::Reply(reply),
+        Err(reply) => return CommandOutcome::Reply(reply),
     };
-    if queued.iter().any(|queued| matches!(queued, Queued::Order(_))) {
-        return together(session, queued, watched);
+    if queued.iter().any(|queued| matches!(queued, MultiEntry::JobRequest(_))) {
+        return assemble_with_jobs(state, queued, watched);
     }
-    match gather(session, queued, watched) {
-        Ok((transaction, shares)) => done(session, transaction, Owed::Exec(Exec(shares))),
-        Err(reply) => Handled::Reply(reply),
+    match assemble(state, queued, watched) {
+        Ok((transaction, replies)) => {
+            schedule(state, transaction, PendingReply::Exec(PendingExec(replies)))
+        }
+        Err(reply) => CommandOutcome::Reply(reply),
     }
 }
 
 /// Puts a transaction into the next batch. A long or audited one runs off the event loop.
-pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
-    let audit = session.shared.security.audit();
-    let user = session.user.as_deref();
-    let entries = user.map(|user| TransactionAudit::new(audit, user, &session.peer, &transaction));
+pub fn schedule(
+    state: &ConnectionState,
+    transaction: Transaction,
+    pending_reply: PendingReply,
+) -> CommandOutcome {
+    let audit = state.shared.security.audit();
+    let user = state.user.as_deref();
+    let entries = user.map(|user| TransactionAudit::new(audit, user, &state.peer, &transaction));
     let entries = entries.unwrap_or_default();
-    if !session.is_for_workers(&transaction) && entries.is_empty() {
-        return Handled::Run(Box::new(transaction), owed);
+    if !state.needs_worker(&transaction) && entries.is_empty() {
+        return CommandOutcome::Transaction(Box::new(transaction), pending_reply);
     }
-    let security = session.shared.security.clone();
-    let execute = session.execution(transaction);
-    Handled::Slow(Box::new(move || {
+    let security = state.shared.security.clone();
+    let execute = state.blocking_execution(transaction);
+    CommandOutcome::LongWork(Box::new(move || {
         let receipt = execute();
         entries.record(security.audit(), receipt.as_ref().ok());
-        owed.reply(receipt)
+        pending_reply.reply(receipt)
     }))
 }
 
 /// Executes the queued commands as one transaction, exactly once however often it is sent.
-pub fn exec_once(call: &mut Call<'_>) -> Handled {
-    let handled = executed_once(call).unwrap_or_else(Handled::Reply);
-    call.session.exec_us = None;
-    handled
+pub fn session_exec(context: &mut CommandContext<'_>) -> CommandOutcome {
+    let outcome = try_session_exec(context).unwrap_or_else(CommandOutcome::Reply);
+    context.state.exec_time_us = None;
+    outcome
 }
 
-fn executed_once(call: &mut Call<'_>) -> Result<Handled, Reply> {
-    let session = &mut *call.session;
-    let (queued, watched) = end(session, "SESSION.EXEC")?;
-    let request = once::request_of(call.words)?;
-    queued.iter().try_for_each(Queued::is_of_the_transaction)?;
-    let (transaction, shares) = gather(session, queued, watched)?;
-    let once = |share| match share {
-        Share::Promise(promise) => Share::Promise(promise.once()),
+fn try_session_exec(context: &mut CommandContext<'_>) -> Result<CommandOutcome, Reply> {
+    let state = &mut *context.state;
+    let (queued, watched) = end_multi(state, "SESSION.EXEC")?;
+    let request = session_request::request_of(context.words)?;
+    queued.iter().try_for_each(MultiEntry::check_repeatable)?;
+    let (transaction, replies) = assemble(state, queued, watched)?;
+    let repeatable = |reply| match reply {
+        ExecReply::Builder(builder) => ExecReply::Builder(builder.repeatable()),
         reply => reply,
     };
-    let exec = Exec(shares.into_iter().map(once).collect());
-    let (transaction, owed) = once::requested(transaction, request, Owed::Exec(exec));
-    Ok(done(session, transaction, owed))
+    let exec = PendingExec(replies.into_iter().map(repeatable).collect());
+    let (transaction, pending_reply) =
+        session_request::into_session_request(transaction, request, PendingReply::Exec(exec));
+    Ok(schedule(state, transaction, pending_reply))
 }
 
 /// Ends `MULTI`. Returns the queued commands and the watched keys, if every command was accepted.
-fn end(session: &mut Session, name: &str) -> Result<(Queue, Vec<Guard>), Reply> {
-    let Some(multi) = session.multi.take() else {
+fn end_multi(state: &mut ConnectionState, name: &str) -> Result<(CommandQueue, Vec<Guard>), Reply> {
+    let Some(multi) = state.multi.take() else {
         return Err(Reply::error(format!("ERR {name} without MULTI")));
     };
-    let watched = std::mem::take(&mut session.watched);
-    match multi.given_up.filter(|why| !why.is_empty()) {
+    let watched = std::mem::take(&mut state.watch_guards);
+    match multi.drop_reason.filter(|why| !why.is_empty()) {
         Some(why) => Err(Reply::error(format!("EXECABORT Transaction discarded: {why}"))),
-        None if multi.spoilt => {
+        None if multi.aborted => {
             Err(Reply::error("EXECABORT Transaction discarded because of previous errors."))
         }
         None => {
-            session.exec_us = Some(session.shared.now());
+            state.exec_time_us = Some(state.shared.now());
             Ok((multi.queued, watched))
         }
     }
 }
 
 /// Assembles the commands as one transaction. Returns it with the pending reply of each command.
-fn gather(
-    session: &mut Session,
-    queued: Queue,
+fn assemble(
+    state: &mut ConnectionState,
+    queued: CommandQueue,
     watched: Vec<Guard>,
-) -> Result<(Transaction, Vec<Share>), Reply> {
-    let mut transaction = session.transaction();
+) -> Result<(Transaction, Vec<ExecReply>), Reply> {
+    let mut transaction = state.transaction();
     // If a watched key has changed, nothing is executed, and that is not an error.
     transaction.otherwise = (!watched.is_empty()).then(Vec::new);
     transaction.guards = watched;
-    let mut shares = Vec::with_capacity(queued.len());
+    let mut replies = Vec::with_capacity(queued.len());
     let mut reply_bytes = 0;
     for queued in queued {
-        let share = match queued {
-            Queued::Wrong(reply) => Share::Reply(reply),
-            Queued::Revision => Share::Revision,
-            Queued::Session(spec, run, words) => {
-                Share::Reply(run_session(session, spec, run, &words))
+        let exec_reply = match queued {
+            MultiEntry::Invalid(reply) => ExecReply::Reply(reply),
+            MultiEntry::Revision => ExecReply::Revision,
+            MultiEntry::Immediate(spec, run, words) => {
+                ExecReply::Reply(run_session(state, spec, run, &words))
             }
-            Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(&plan)),
-            // These are handled by `together`.
-            Queued::Order(_) => Share::Reply(unexpected()),
-            Queued::Plan(plan) => {
-                let promise;
-                (transaction, promise) = plan.put_into(transaction);
-                Share::Promise(promise)
+            MultiEntry::Plan(plan) if plan.at.is_some() => ExecReply::Reply(state.read(&plan)),
+            // These are handled by `assemble_with_jobs`.
+            MultiEntry::JobRequest(_) => ExecReply::Reply(unexpected_answer()),
+            MultiEntry::Plan(plan) => {
+                let builder;
+                (transaction, builder) = plan.append_to(transaction);
+                ExecReply::Builder(builder)
             }
         };
-        reply_bytes += if let Share::Reply(reply) = &share { reply.weight_bytes() } else { 0 };
+        reply_bytes +=
+            if let ExecReply::Reply(reply) = &exec_reply { reply.weight_bytes() } else { 0 };
         if reply_bytes > ANSWERS_LIMIT_BYTES {
-            return Err(too_much().into());
+            return Err(replies_too_large().into());
         }
-        shares.push(share);
+        replies.push(exec_reply);
     }
-    Ok((transaction, shares))
+    Ok((transaction, replies))
 }
 
 /// Runs the queue in an interactive transaction, because job commands read before they write. It is retried
 /// until no key it read has changed, so it is long work.
-fn together(session: &mut Session, queued: Queue, watched: Vec<Guard>) -> Handled {
-    let turn = |queued| match queued {
-        Queued::Wrong(reply) => Turn::Known(reply),
-        Queued::Revision => Turn::Revision,
-        Queued::Session(spec, run, words) => Turn::Known(run_session(session, spec, run, &words)),
-        Queued::Plan(plan) if plan.at.is_some() => Turn::Known(session.read(&plan)),
-        Queued::Plan(plan) => Turn::Plan(plan),
-        Queued::Order(order) => Turn::Order(order),
+fn assemble_with_jobs(
+    state: &mut ConnectionState,
+    queued: CommandQueue,
+    watched: Vec<Guard>,
+) -> CommandOutcome {
+    let command = |queued| match queued {
+        MultiEntry::Invalid(reply) => QueuedCommand::Known(reply),
+        MultiEntry::Revision => QueuedCommand::Revision,
+        MultiEntry::Immediate(spec, run, words) => {
+            QueuedCommand::Known(run_session(state, spec, run, &words))
+        }
+        MultiEntry::Plan(plan) if plan.at.is_some() => QueuedCommand::Known(state.read(&plan)),
+        MultiEntry::Plan(plan) => QueuedCommand::Plan(plan),
+        MultiEntry::JobRequest(request) => QueuedCommand::JobRequest(request),
     };
-    let turns = queued.into_iter().map(turn).collect();
-    orders::together(session, turns, watched)
+    let commands = queued.into_iter().map(command).collect();
+    multi_jobs::execute_with_jobs(state, commands, watched)
 }
 
 /// The error for replies that are too large. Nothing was executed, because the transaction had not started.
-pub fn too_much() -> Error {
+pub fn replies_too_large() -> Error {
     let limit = ANSWERS_LIMIT_BYTES >> 20;
     let message = format!("the replies take more than {limit} MiB: ask for fewer at once");
     Error::new(Code::TransactionTooLarge, message)
 }
 
 fn run_session(
-    session: &mut Session,
+    state: &mut ConnectionState,
     spec: &'static Spec,
-    run: fn(&mut Call<'_>) -> Reply,
+    run: fn(&mut CommandContext<'_>) -> Reply,
     words: &[Vec<u8>],
 ) -> Reply {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    let reply = run(&mut Call { session, words: &words });
-    session.record(spec, &words, &reply);
+    let reply = run(&mut CommandContext { state, words: &words });
+    state.audit(spec, &words, &reply);
     reply
 }
 
 /// Starts to queue commands.
-pub fn multi(call: &mut Call<'_>) -> Handled {
-    let session = &mut *call.session;
-    Handled::Reply(if session.multi.is_some() {
+pub fn multi(context: &mut CommandContext<'_>) -> CommandOutcome {
+    let state = &mut *context.state;
+    CommandOutcome::Reply(if state.multi.is_some() {
         Reply::error("ERR MULTI calls can not be nested")
-    } else if session.open.is_some() {
+    } else if state.open_transaction.is_some() {
         Reply::error("ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first")
     } else {
-        session.multi = Some(Multi::default());
+        state.multi = Some(Multi::default());
         super::reply::OK
     })
 }
 
 /// Drops the queue and the watched keys.
-pub fn discard(call: &mut Call<'_>) -> Handled {
-    if call.session.multi.take().is_none() {
-        return Handled::Reply(Reply::error("ERR DISCARD without MULTI"));
+pub fn discard(context: &mut CommandContext<'_>) -> CommandOutcome {
+    if context.state.multi.take().is_none() {
+        return CommandOutcome::Reply(Reply::error("ERR DISCARD without MULTI"));
     }
-    call.session.watched.clear();
-    Handled::Reply(super::reply::OK)
+    context.state.watch_guards.clear();
+    CommandOutcome::Reply(super::reply::OK)
 }
 
 /// Resets a session to its initial state.
-pub fn reset(session: &mut Session) {
-    session.multi = None;
-    session.open = None;
-    session.view = None;
-    session.watched.clear();
-    session.protocol = Protocol::Two;
-    session.branch = mainstay::CompactString::const_new(mainstay::MAIN);
-    session.cells = session.shared.db.cells();
-    session.durability = None;
-    session.name.clear();
-    session.become_user(session.shared.security.stranger());
+pub fn reset(state: &mut ConnectionState) {
+    state.multi = None;
+    state.open_transaction = None;
+    state.past_view = None;
+    state.watch_guards.clear();
+    state.protocol = Protocol::Two;
+    state.branch = mainstay::CompactString::const_new(mainstay::MAIN);
+    state.cells = state.shared.db.cells();
+    state.durability = None;
+    state.name.clear();
+    state.set_user(state.shared.security.stranger());
 }

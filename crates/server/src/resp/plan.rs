@@ -9,8 +9,8 @@
 //! A plan is independent of connections. Each command therefore works alone, in `MULTI` and in a
 //! transaction, and a new kind of state needs only a new file of plans.
 
+use super::permissions;
 use super::reply::Reply;
-use super::rights;
 use crate::security::{Denied, User};
 use mainstay::limits::{PAGE_DEFAULT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
@@ -32,7 +32,7 @@ pub struct Plan {
     /// The commands, executed atomically.
     pub commands: SmallVec<[Command; 1]>,
     /// Makes the reply from the answers.
-    pub shape: Shape,
+    pub format: ReplyFormat,
     /// The past revision or time to read; `None` for the present.
     pub at: Option<At>,
     /// True if the reply differs each time it is made from the same answers, so that it cannot be part of a
@@ -44,55 +44,58 @@ pub struct Plan {
 
 /// The functions that turn answers into a reply.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct ReplyFormat {
     /// Makes the reply from the answers and the timestamp of the transaction.
-    pub reply: Making,
+    pub reply: ReplyFn,
     /// Makes the reply from an error.
     pub failure: fn(Error) -> Reply,
 }
 
 /// A function that makes a reply from answers.
 #[derive(Clone)]
-pub enum Making {
+pub enum ReplyFn {
     /// A function of the answers alone.
     Plain(fn(Answers, Stamp) -> Reply),
     /// A closure that also knows the request.
-    Asked(Arc<dyn Fn(Answers, Stamp) -> Reply + Send + Sync>),
+    Closure(Arc<dyn Fn(Answers, Stamp) -> Reply + Send + Sync>),
     /// A closure with a random seed.
-    ByChance(Arc<dyn Fn(Answers, u64) -> Reply + Send + Sync>),
+    Random(Arc<dyn Fn(Answers, u64) -> Reply + Send + Sync>),
 }
 
-impl std::fmt::Debug for Making {
+impl std::fmt::Debug for ReplyFn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Making")
     }
 }
 
-impl Shape {
+impl ReplyFormat {
     /// Creates a shape with the default error texts.
-    pub const fn ours(reply: fn(Answers, Stamp) -> Reply) -> Shape {
-        Shape { reply: Making::Plain(reply), failure: own_words }
+    pub const fn plain(reply: fn(Answers, Stamp) -> Reply) -> ReplyFormat {
+        ReplyFormat { reply: ReplyFn::Plain(reply), failure: default_error }
     }
 
     /// Creates a shape with its own error texts.
-    pub const fn with(reply: fn(Answers, Stamp) -> Reply, failure: fn(Error) -> Reply) -> Shape {
-        Shape { reply: Making::Plain(reply), failure }
+    pub const fn with_errors(
+        reply: fn(Answers, Stamp) -> Reply,
+        failure: fn(Error) -> Reply,
+    ) -> ReplyFormat {
+        ReplyFormat { reply: ReplyFn::Plain(reply), failure }
     }
 
     /// Creates a shape whose reply depends on the answers and the request.
-    pub fn asked(
+    pub fn closure(
         reply: impl Fn(Answers, Stamp) -> Reply + Send + Sync + 'static,
         failure: fn(Error) -> Reply,
-    ) -> Shape {
-        Shape { reply: Making::Asked(Arc::new(reply)), failure }
+    ) -> ReplyFormat {
+        ReplyFormat { reply: ReplyFn::Closure(Arc::new(reply)), failure }
     }
 
     /// Creates a shape whose reply depends on the answers and a random seed.
-    pub fn by_chance(
+    pub fn random(
         reply: impl Fn(Answers, u64) -> Reply + Send + Sync + 'static,
         failure: fn(Error) -> Reply,
-    ) -> Shape {
-        Shape { reply: Making::ByChance(Arc::new(reply)), failure }
+    ) -> ReplyFormat {
+        ReplyFormat { reply: ReplyFn::Random(Arc::new(reply)), failure }
     }
 
     /// Makes the reply, with a fresh random seed.
@@ -102,34 +105,34 @@ impl Shape {
     }
 
     /// Makes the reply. The same answers always give the same reply.
-    fn make_once(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
+    fn make_repeatable(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
         self.make_with(answers, |now| now)
     }
 
     fn make_with(
         &self,
         answers: mainstay::Result<(Answers, Stamp)>,
-        chance: impl FnOnce(Stamp) -> u64,
+        seed: impl FnOnce(Stamp) -> u64,
     ) -> Reply {
         match (answers, &self.reply) {
-            (Ok((answers, now)), Making::Plain(reply)) => reply(answers, now),
-            (Ok((answers, now)), Making::Asked(reply)) => reply(answers, now),
-            (Ok((answers, now)), Making::ByChance(reply)) => reply(answers, chance(now)),
+            (Ok((answers, now)), ReplyFn::Plain(reply)) => reply(answers, now),
+            (Ok((answers, now)), ReplyFn::Closure(reply)) => reply(answers, now),
+            (Ok((answers, now)), ReplyFn::Random(reply)) => reply(answers, seed(now)),
             (Err(error), _) => (self.failure)(error),
         }
     }
 }
 
-fn own_words(error: Error) -> Reply {
+fn default_error(error: Error) -> Reply {
     error.into()
 }
 
 impl Plan {
     /// Creates a plan of one command.
-    pub fn one(command: impl Into<Command>, shape: Shape) -> Plan {
+    pub fn one(command: impl Into<Command>, format: ReplyFormat) -> Plan {
         Plan {
             commands: SmallVec::from_iter([command.into()]),
-            shape,
+            format,
             at: None,
             once_only: false,
             pattern_bytes: 0,
@@ -137,10 +140,13 @@ impl Plan {
     }
 
     /// Creates a plan of several commands.
-    pub fn all<C: Into<Command>>(commands: impl IntoIterator<Item = C>, shape: Shape) -> Plan {
+    pub fn all<C: Into<Command>>(
+        commands: impl IntoIterator<Item = C>,
+        format: ReplyFormat,
+    ) -> Plan {
         Plan {
             commands: commands.into_iter().map(Into::into).collect(),
-            shape,
+            format,
             at: None,
             once_only: false,
             pattern_bytes: 0,
@@ -154,7 +160,7 @@ impl Plan {
     }
 
     /// Sets the length of the pattern that the reply is made with.
-    pub fn matching(mut self, pattern_bytes: usize) -> Plan {
+    pub fn with_pattern_bytes(mut self, pattern_bytes: usize) -> Plan {
         self.pattern_bytes = pattern_bytes;
         self
     }
@@ -166,27 +172,29 @@ impl Plan {
     }
 
     /// Checks that the user may execute all commands.
-    pub fn allowed(&self, user: &User) -> Result<(), Denied> {
+    pub fn authorize(&self, user: &User) -> Result<(), Denied> {
         self.commands.iter().try_for_each(|command| user.allow_command(command))
     }
 
     /// Removes the kinds of state that this user may not access, and fails if none is left. A command on
     /// names of any kind does as much as the user may do.
-    pub fn narrowed(&mut self, user: &User) -> Result<(), Denied> {
+    pub fn restrict_to_permitted(&mut self, user: &User) -> Result<(), Denied> {
         for command in &mut self.commands {
             if let Command::Key(KeyCommand::Names { kinds, .. } | KeyCommand::Count { kinds, .. }) =
                 command
             {
-                kinds.retain(|kind| rights::kinds(Some(user)).contains(kind));
+                kinds.retain(|kind| permissions::readable_kinds(Some(user)).contains(kind));
             }
         }
         let is_record = |command: &Command| matches!(command, Command::Record(_));
         let mut denied = None;
         for records in [false, true] {
-            let mut of_kind = self.commands.iter().filter(|it| is_record(it) == records);
-            if let Err(missing) = of_kind.try_for_each(|command| user.allow_command(command)) {
+            let mut same_kind = self.commands.iter().filter(|it| is_record(it) == records);
+            if let Err(missing_permission) =
+                same_kind.try_for_each(|command| user.allow_command(command))
+            {
                 self.commands.retain(|command| is_record(command) != records);
-                denied = denied.or(Some(missing));
+                denied = denied.or(Some(missing_permission));
             }
         }
         match denied {
@@ -216,7 +224,7 @@ impl Plan {
     /// Returns whether it can run in an open transaction. Pending session requests and outbox messages
     /// cannot be read there, because only the writer thread knows them: other clients may take them before
     /// the commit.
-    pub fn stands_in_open(&self) -> bool {
+    pub fn can_run_in_open(&self) -> bool {
         let is_told_by_the_writer = |command: &Command| match command {
             Command::Session(command) => command.reads(),
             Command::Outbox(command) => {
@@ -228,7 +236,7 @@ impl Plan {
     }
 
     /// Returns whether it may run so long that other connections should not wait for it.
-    pub fn takes_a_while(&self) -> bool {
+    pub fn is_long(&self) -> bool {
         let is_long = |command: &Command| match command {
             Command::Branch(_) | Command::Key(_) => true,
             Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
@@ -256,7 +264,7 @@ impl Plan {
 
     /// Executes a read plan on published state, of the present or the past.
     pub fn read(&self, db: &Database, branch: &str) -> Reply {
-        self.read_within(db, branch, usize::MAX).unwrap_or_else(unexpected)
+        self.read_within(db, branch, usize::MAX).unwrap_or_else(unexpected_answer)
     }
 
     /// Does the same, but returns `None` if the answers to some of the commands exceed `bytes` and commands
@@ -269,61 +277,66 @@ impl Plan {
                 Ok(answers.map(|answers| (answers, moment.now())))
             }),
         };
-        read.transpose().map(|read| self.shape.make(read))
+        read.transpose().map(|read| self.format.make(read))
     }
 
     /// Adds the commands to a transaction. Returns it with the pending reply.
-    pub fn put_into(self, transaction: Transaction) -> (Transaction, Promise) {
-        let promise = Promise { count: self.commands.len(), shape: self.shape, once: false };
+    pub fn append_to(self, transaction: Transaction) -> (Transaction, ReplyBuilder) {
+        let builder =
+            ReplyBuilder { count: self.commands.len(), format: self.format, repeatable: false };
         (
             self.commands
                 .into_iter()
                 .fold(transaction, |transaction, command| transaction.attempt(command)),
-            promise,
+            builder,
         )
     }
 }
 
 /// A pending reply, made from a number of answers.
 #[derive(Clone, Debug)]
-pub struct Promise {
+pub struct ReplyBuilder {
     count: usize,
-    shape: Shape,
+    format: ReplyFormat,
     /// True if the same answers have to give the same reply.
-    once: bool,
+    repeatable: bool,
 }
 
-impl Promise {
+impl ReplyBuilder {
     /// Marks it as the reply of a session request, whose repeats get the same reply.
-    pub fn once(self) -> Promise {
-        Promise { once: true, ..self }
+    pub fn repeatable(self) -> ReplyBuilder {
+        ReplyBuilder { repeatable: true, ..self }
     }
 
     fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
-        if self.once { self.shape.make_once(answers) } else { self.shape.make(answers) }
+        if self.repeatable {
+            self.format.make_repeatable(answers)
+        } else {
+            self.format.make(answers)
+        }
     }
 
     /// Makes the reply from the receipt of the plan's own transaction.
-    pub fn keep(self, receipt: mainstay::Result<Receipt>) -> Reply {
+    pub fn build(self, receipt: mainstay::Result<Receipt>) -> Reply {
         match receipt {
-            Ok(receipt) => self.shape_of(receipt.answers, receipt.stamp),
+            Ok(receipt) => self.build_answers(receipt.answers, receipt.stamp),
             Err(error) => self.make(Err(error)),
         }
     }
 
     /// Makes the reply from its share of a transaction's answers.
-    pub fn keep_share(self, answers: &mut impl Iterator<Item = Answer>, stamp: Stamp) -> Reply {
-        let share = answers.take(self.count).collect();
-        self.shape_of(share, stamp)
+    pub fn build_from(self, answers: &mut impl Iterator<Item = Answer>, stamp: Stamp) -> Reply {
+        let own_answers = answers.take(self.count).collect();
+        self.build_answers(own_answers, stamp)
     }
 
     /// Makes the reply from answers.
-    pub fn shape_of(self, answers: Answers, stamp: Stamp) -> Reply {
+    pub fn build_answers(self, answers: Answers, stamp: Stamp) -> Reply {
         match answers.iter().position(|answer| matches!(answer, Answer::Failed(_))) {
             None => self.make(Ok((answers, stamp))),
-            Some(place) => match answers.into_iter().nth(place) {
+            Some(index) => match answers.into_iter().nth(index) {
                 Some(Answer::Failed(error)) => self.make(Err(error)),
-                _ => unexpected(),
+                _ => unexpected_answer(),
             },
         }
     }
@@ -338,11 +351,11 @@ pub fn too_many_commands() -> Reply {
 }
 
 /// The error for an answer of an unexpected kind.
-pub fn unexpected() -> Reply {
+pub fn unexpected_answer() -> Reply {
     Reply::error("ERR the database gave an answer of another kind: this is a fault of the server")
 }
 
 /// Returns the only answer.
-pub fn only(answers: Answers) -> Option<Answer> {
+pub fn single(answers: Answers) -> Option<Answer> {
     answers.into_iter().next()
 }

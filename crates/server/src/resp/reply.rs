@@ -117,19 +117,21 @@ impl Reply {
     /// Appends the encoded reply.
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         match self {
-            Reply::Status(text) => line(b'+', text.as_bytes(), out),
-            Reply::Error(text) => line(b'-', one_line(text).as_bytes(), out),
-            Reply::Int(n) => line(b':', itoa::Buffer::new().format(*n).as_bytes(), out),
-            Reply::Bulk(bytes) => bulk(bytes, out),
+            Reply::Status(text) => write_line(b'+', text.as_bytes(), out),
+            Reply::Error(text) => write_line(b'-', one_line(text).as_bytes(), out),
+            Reply::Int(n) => write_line(b':', itoa::Buffer::new().format(*n).as_bytes(), out),
+            Reply::Bulk(bytes) => write_bulk(bytes, out),
             Reply::Nil if protocol == Protocol::Three => out.extend_from_slice(b"_\r\n"),
             Reply::NilArray if protocol == Protocol::Three => out.extend_from_slice(b"_\r\n"),
             Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
             Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
-            Reply::Array(items) => list(b'*', items, protocol, out),
-            Reply::Map(pairs) => map(pairs, protocol, out),
-            Reply::Pairs(all) => pairs(all, protocol, out),
-            Reply::Push(items) if protocol == Protocol::Three => list(b'>', items, protocol, out),
-            Reply::Push(items) => list(b'*', items, protocol, out),
+            Reply::Array(items) => write_list(b'*', items, protocol, out),
+            Reply::Map(pairs) => write_map(pairs, protocol, out),
+            Reply::Pairs(all) => write_pairs(all, protocol, out),
+            Reply::Push(items) if protocol == Protocol::Three => {
+                write_list(b'>', items, protocol, out)
+            }
+            Reply::Push(items) => write_list(b'*', items, protocol, out),
         }
     }
 }
@@ -139,12 +141,12 @@ impl From<Error> for Reply {
         if error.code() == Code::MergeConflict {
             return Reply::error(format!("CONFLICT {}", error.keys().join(" ")));
         }
-        Reply::error(format!("{} {}", word(error.kind()), error.message()))
+        Reply::error(format!("{} {}", error_kind(error.kind()), error.message()))
     }
 }
 
 /// Returns the kind with which an error begins.
-fn word(kind: ErrorKind) -> &'static str {
+fn error_kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Invalid => "INVALID",
         ErrorKind::TooLarge => "TOOLARGE",
@@ -176,32 +178,32 @@ fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+fn write_line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(text);
     out.extend_from_slice(b"\r\n");
 }
 
-fn head(kind: u8, count: usize, out: &mut Vec<u8>) {
-    line(kind, itoa::Buffer::new().format(count).as_bytes(), out);
+fn write_head(kind: u8, count: usize, out: &mut Vec<u8>) {
+    write_line(kind, itoa::Buffer::new().format(count).as_bytes(), out);
 }
 
 /// Appends a bulk string.
-pub fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
-    head(b'$', bytes.len(), out);
+pub fn write_bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    write_head(b'$', bytes.len(), out);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
-fn list(kind: u8, items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
-    head(kind, items.len(), out);
+fn write_list(kind: u8, items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
+    write_head(kind, items.len(), out);
     items.iter().for_each(|item| item.write(protocol, out));
 }
 
-fn map(pairs: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
+fn write_map(pairs: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
     match protocol {
-        Protocol::Two => head(b'*', 2 * pairs.len(), out),
-        Protocol::Three => head(b'%', pairs.len(), out),
+        Protocol::Two => write_head(b'*', 2 * pairs.len(), out),
+        Protocol::Three => write_head(b'%', pairs.len(), out),
     }
     for (key, value) in pairs {
         key.write(protocol, out);
@@ -209,12 +211,12 @@ fn map(pairs: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
-fn pairs(all: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
-    let each = if protocol == Protocol::Two { 2 } else { 1 };
-    head(b'*', each * all.len(), out);
+fn write_pairs(all: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
+    let heads = if protocol == Protocol::Two { 2 } else { 1 };
+    write_head(b'*', heads * all.len(), out);
     for (key, value) in all {
         if protocol == Protocol::Three {
-            head(b'*', 2, out);
+            write_head(b'*', 2, out);
         }
         key.write(protocol, out);
         value.write(protocol, out);
@@ -225,7 +227,7 @@ fn pairs(all: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn written(reply: &Reply, protocol: Protocol) -> String {
+    fn encoded(reply: &Reply, protocol: Protocol) -> String {
         let mut out = Vec::new();
         reply.write(protocol, &mut out);
         out.escape_ascii().to_string()
@@ -242,20 +244,20 @@ mod tests {
         ]);
         let two = r"*5\r\n+OK\r\n:-5\r\n$1\r\na\r\n$-1\r\n*2\r\n$1\r\nk\r\n:1\r\n";
         let three = r"*5\r\n+OK\r\n:-5\r\n$1\r\na\r\n_\r\n%1\r\n$1\r\nk\r\n:1\r\n";
-        assert_eq!(written(&all, Protocol::Two), two);
-        assert_eq!(written(&all, Protocol::Three), three);
+        assert_eq!(encoded(&all, Protocol::Two), two);
+        assert_eq!(encoded(&all, Protocol::Three), three);
         let pairs = Reply::Pairs(vec![(Reply::Int(1), Reply::Int(2))]);
-        assert_eq!(written(&pairs, Protocol::Two), r"*2\r\n:1\r\n:2\r\n");
-        assert_eq!(written(&pairs, Protocol::Three), r"*1\r\n*2\r\n:1\r\n:2\r\n");
+        assert_eq!(encoded(&pairs, Protocol::Two), r"*2\r\n:1\r\n:2\r\n");
+        assert_eq!(encoded(&pairs, Protocol::Three), r"*1\r\n*2\r\n:1\r\n:2\r\n");
         let push = Reply::Push(vec![Reply::Int(1)]);
-        assert_eq!(written(&push, Protocol::Two), r"*1\r\n:1\r\n");
-        assert_eq!(written(&push, Protocol::Three), r">1\r\n:1\r\n");
-        assert_eq!(written(&Reply::NilArray, Protocol::Two), r"*-1\r\n");
+        assert_eq!(encoded(&push, Protocol::Two), r"*1\r\n:1\r\n");
+        assert_eq!(encoded(&push, Protocol::Three), r">1\r\n:1\r\n");
+        assert_eq!(encoded(&Reply::NilArray, Protocol::Two), r"*-1\r\n");
     }
 
     #[test]
     fn a_failure_stays_on_its_line() {
         let reply = Reply::error("ERR no such `a\r\nb`");
-        assert_eq!(written(&reply, Protocol::Two), r"-ERR no such `a  b`\r\n");
+        assert_eq!(encoded(&reply, Protocol::Two), r"-ERR no such `a  b`\r\n");
     }
 }

@@ -8,7 +8,7 @@
 //! Words are borrowed from the input buffer. The parser remembers where it stopped in an incomplete
 //! request, so that a large request is not parsed again from its start with each piece.
 
-use super::line::split;
+use super::inline_command::split;
 use crate::config::settings::settings;
 use memchr::memchr;
 use smallvec::SmallVec;
@@ -55,36 +55,40 @@ pub enum Parsed<'a> {
 
 /// The error in a malformed request. The connection cannot be parsed any further.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Malformed(pub String);
+pub struct ProtocolError(pub String);
 
-impl fmt::Display for Malformed {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ERR Protocol error: {}", self.0)
     }
 }
 
-fn malformed<T>(what: impl Into<String>) -> Result<T, Malformed> {
-    Err(Malformed(what.into()))
+fn protocol_error<T>(what: impl Into<String>) -> Result<T, ProtocolError> {
+    Err(ProtocolError(what.into()))
 }
 
 /// The state of the parser within a request.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// Number of words still missing; `None` before the head of the array was parsed.
-    left: Option<usize>,
+    missing_words: Option<usize>,
     /// Positions of the words parsed so far.
     words: Vec<(usize, usize)>,
-    at: usize,
+    position: usize,
 }
 
 impl Parser {
     /// Parses the request at the start of the input. After `Incomplete` and `Unfinished`, the next input
     /// has to start with the same bytes. After `Incomplete` it also has to be longer.
-    pub fn next<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
+    pub fn next<'a>(
+        &mut self,
+        input: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Parsed<'a>, ProtocolError> {
         match input.first() {
             None => Ok(Parsed::Incomplete),
             Some(b'*') => self.array(input, limits),
-            Some(_) => line(input, limits),
+            Some(_) => parse_line(input, limits),
         }
     }
 
@@ -97,60 +101,60 @@ impl Parser {
 
     /// Returns whether the parser is between two requests.
     pub fn is_between(&self) -> bool {
-        self.at == 0
+        self.position == 0
     }
 
-    fn array<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
-        let mut left = match self.left {
-            Some(left) => left,
+    fn array<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, ProtocolError> {
+        let mut missing_words = match self.missing_words {
+            Some(missing_words) => missing_words,
             None => {
-                let Some((count, end)) = number(input, 1, "multibulk")? else {
+                let Some((count, end)) = parse_number(input, 1, "multibulk")? else {
                     return Ok(Parsed::Incomplete);
                 };
                 let count = checked_count(count, limits)?;
                 if count <= FEW_WORDS
-                    && let Some(request) = few_words(input, end, count, limits)?
+                    && let Some(request) = parse_few_words(input, end, count, limits)?
                 {
                     return Ok(request);
                 }
-                self.at = end;
-                *self.left.insert(count)
+                self.position = end;
+                *self.missing_words.insert(count)
             }
         };
         let until = self.words.len() + WORDS_AT_ONCE;
-        while left > 0 {
+        while missing_words > 0 {
             if self.words.len() >= until {
-                self.left = Some(left);
+                self.missing_words = Some(missing_words);
                 return Ok(Parsed::Unfinished);
             }
-            let Some((start, end)) = word(input, self.at, limits)? else {
-                self.left = Some(left);
+            let Some((start, end)) = parse_word(input, self.position, limits)? else {
+                self.missing_words = Some(missing_words);
                 return Ok(Parsed::Incomplete);
             };
             self.words.push((start, end));
-            self.at = end + 2;
-            left -= 1;
+            self.position = end + 2;
+            missing_words -= 1;
         }
         let words = self.words.drain(..).map(|(start, end)| &input[start..end]).collect();
-        let bytes = self.at;
-        let mut kept = std::mem::take(&mut self.words);
+        let bytes = self.position;
+        let mut capacity = std::mem::take(&mut self.words);
         // One long request must not increase the memory of the connection permanently.
-        kept.shrink_to(KEPT_WORDS);
-        *self = Parser { words: kept, ..Parser::default() };
+        capacity.shrink_to(KEPT_WORDS);
+        *self = Parser { words: capacity, ..Parser::default() };
         Ok(Parsed::Request(words, bytes))
     }
 }
 
 /// Parses `count` words that start at a position. Returns `None` if one of them is incomplete.
-fn few_words<'a>(
+fn parse_few_words<'a>(
     input: &'a [u8],
     mut at: usize,
     count: usize,
     limits: &Limits,
-) -> Result<Option<Parsed<'a>>, Malformed> {
+) -> Result<Option<Parsed<'a>>, ProtocolError> {
     let mut words = Words::new();
     for _ in 0..count {
-        let Some((start, end)) = word(input, at, limits)? else { return Ok(None) };
+        let Some((start, end)) = parse_word(input, at, limits)? else { return Ok(None) };
         words.push(&input[start..end]);
         at = end + 2;
     }
@@ -159,23 +163,27 @@ fn few_words<'a>(
 
 /// Returns the start and end of the word at a position. Returns `None` if it is incomplete.
 #[inline]
-fn word(input: &[u8], at: usize, limits: &Limits) -> Result<Option<(usize, usize)>, Malformed> {
+fn parse_word(
+    input: &[u8],
+    at: usize,
+    limits: &Limits,
+) -> Result<Option<(usize, usize)>, ProtocolError> {
     match input.get(at) {
         None => return Ok(None),
         Some(b'$') => {}
-        Some(other) => return malformed(format!("expected '$', got '{}'", printable(*other))),
+        Some(other) => return protocol_error(format!("expected '$', got '{}'", printable(*other))),
     }
-    let Some((length, start)) = number(input, at + 1, "bulk")? else { return Ok(None) };
-    let Ok(length) = usize::try_from(length) else { return malformed("invalid bulk length") };
+    let Some((length, start)) = parse_number(input, at + 1, "bulk")? else { return Ok(None) };
+    let Ok(length) = usize::try_from(length) else { return protocol_error("invalid bulk length") };
     if length > limits.word_bytes {
-        return malformed(
+        return protocol_error(
             "invalid bulk length: resp.request.word_bytes is the limit, before a login \
              security.stranger_request_bytes",
         );
     }
     if start + length > limits.request_bytes {
         let limit_bytes = limits.request_bytes;
-        return malformed(format!(
+        return protocol_error(format!(
             "a request has at most {limit_bytes} bytes: resp.request.request_bytes is the limit, before a login \
              security.stranger_request_bytes"
         ));
@@ -184,7 +192,7 @@ fn word(input: &[u8], at: usize, limits: &Limits) -> Result<Option<(usize, usize
     match input.get(end..end + 2) {
         None => Ok(None),
         Some(b"\r\n") => Ok(Some((start, end))),
-        Some(_) => malformed("a word does not end where its length says"),
+        Some(_) => protocol_error("a word does not end where its length says"),
     }
 }
 
@@ -199,13 +207,13 @@ pub fn encode(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
+fn checked_count(count: i64, limits: &Limits) -> Result<usize, ProtocolError> {
     // An array with no elements or a negative count is an empty request, not an error.
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
     if count <= limits.words {
         Ok(count)
     } else {
-        malformed(
+        protocol_error(
             "invalid multibulk length: resp.request.words is the limit, before a login \
              security.stranger_words",
         )
@@ -218,26 +226,30 @@ fn printable(byte: u8) -> char {
 
 /// Parses the number at a position. Returns it with the position of the next line, or `None` if the line is
 /// incomplete.
-fn number(input: &[u8], at: usize, what: &str) -> Result<Option<(i64, usize)>, Malformed> {
+fn parse_number(
+    input: &[u8],
+    at: usize,
+    what: &str,
+) -> Result<Option<(i64, usize)>, ProtocolError> {
     /// More characters than any valid number has.
     const LIMIT: usize = 24;
     let rest = &input[at..];
     let Some(end) = memchr(b'\n', &rest[..rest.len().min(LIMIT)]) else {
         return if rest.len() >= LIMIT {
-            malformed(format!("too big {what} count string"))
+            protocol_error(format!("too big {what} count string"))
         } else {
             Ok(None)
         };
     };
-    let digits = rest[..end].strip_suffix(b"\r").and_then(whole);
+    let digits = rest[..end].strip_suffix(b"\r").and_then(parse_integer);
     match digits {
         Some(number) => Ok(Some((number, at + end + 1))),
-        None => malformed(format!("invalid {what} length")),
+        None => protocol_error(format!("invalid {what} length")),
     }
 }
 
 /// Parses an integer in the only form that Redis accepts: no plus sign, no space, no leading zero.
-pub fn whole(text: &[u8]) -> Option<i64> {
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
@@ -261,21 +273,21 @@ pub fn whole(text: &[u8]) -> Option<i64> {
 const TOO_BIG_LINE: &str = "too big inline request: resp.request.line_bytes is the limit, before a \
                             login security.stranger_request_bytes";
 
-fn line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
+fn parse_line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, ProtocolError> {
     let Some(end) = memchr(b'\n', input) else {
         return if input.len() > limits.line_bytes {
-            malformed(TOO_BIG_LINE)
+            protocol_error(TOO_BIG_LINE)
         } else {
             Ok(Parsed::Incomplete)
         };
     };
     if end > limits.line_bytes {
-        return malformed(TOO_BIG_LINE);
+        return protocol_error(TOO_BIG_LINE);
     }
     let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     match split(text) {
         Ok(words) => Ok(Parsed::Line(words, end + 1)),
-        Err(_) => malformed("unbalanced quotes in request"),
+        Err(_) => protocol_error("unbalanced quotes in request"),
     }
 }
 
@@ -291,7 +303,7 @@ mod tests {
         super::encode(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
-    fn parse(input: &[u8]) -> Result<Parsed<'_>, Malformed> {
+    fn parse(input: &[u8]) -> Result<Parsed<'_>, ProtocolError> {
         Parser::default().next(input, &LIMITS)
     }
 
@@ -316,15 +328,15 @@ mod tests {
 
         #[test]
         fn nothing_makes_it_panic_or_read_too_far(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            if let Ok(Parsed::Request(_, taken) | Parsed::Line(_, taken)) = parse(&bytes) {
-                prop_assert!(taken <= bytes.len());
+            if let Ok(Parsed::Request(_, length) | Parsed::Line(_, length)) = parse(&bytes) {
+                prop_assert!(length <= bytes.len());
             }
         }
 
         #[test]
         fn nor_does_what_nearly_is_a_request(bytes in "[*$0-9\r\nab-]{0,40}") {
-            if let Ok(Parsed::Request(_, taken) | Parsed::Line(_, taken)) = parse(bytes.as_bytes()) {
-                prop_assert!(taken <= bytes.len());
+            if let Ok(Parsed::Request(_, length) | Parsed::Line(_, length)) = parse(bytes.as_bytes()) {
+                prop_assert!(length <= bytes.len());
             }
         }
     }
@@ -350,10 +362,10 @@ mod tests {
             (b"set a \"b\r\n", "unbalanced quotes in request"),
         ];
         for (input, message) in cases {
-            assert_eq!(parse(input), malformed(message), "{}", input.escape_ascii());
+            assert_eq!(parse(input), protocol_error(message), "{}", input.escape_ascii());
         }
         let endless = vec![b'a'; LIMITS.line_bytes + 1];
-        assert_eq!(parse(&endless), malformed(TOO_BIG_LINE));
+        assert_eq!(parse(&endless), protocol_error(TOO_BIG_LINE));
     }
 
     #[test]
@@ -396,7 +408,7 @@ mod tests {
             ("-", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(whole(text.as_bytes()), expected, "{text:?}");
+            assert_eq!(parse_integer(text.as_bytes()), expected, "{text:?}");
         }
     }
 }

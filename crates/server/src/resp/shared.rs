@@ -1,12 +1,12 @@
 //! State shared by all connections of the RESP front end.
 
 use super::Settings;
+use super::connection_state::ConnectionState;
+use super::counters::{LoopCounters, Metrics};
 use super::cursors::Cursors;
 use super::reply::Reply;
 use super::request::Limits;
-use super::session::Session;
 use super::slow_log::SlowLog;
-use super::tally::{Figures, Tally};
 use crate::jobs::Desk;
 use crate::memory::{Face, MemoryBudget};
 use crate::security::{self, Resource, Security, Share, User};
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The number of writes after the start whose rewritten bytes are measured. If none of them is large, large
 /// ones are rare.
-const WEIGHED_AT_FIRST: u32 = 100_000;
+const MEASURED_AT_START: u32 = 100_000;
 
 /// State shared by all sessions.
 pub struct Shared {
@@ -31,47 +31,47 @@ pub struct Shared {
     /// The budget for incomplete requests and unread replies.
     pub memory: Arc<MemoryBudget>,
     /// The limit of this front end within the budget.
-    pub face: Face,
+    pub front_end_budget: Face,
     /// Users and permissions.
     pub security: Arc<Security>,
     /// Limits for requests of unauthenticated clients.
-    pub stranger: Limits,
+    pub unauthenticated_limits: Limits,
     /// The table of scan cursors.
     pub cursors: Arc<Cursors>,
     /// Metrics.
-    pub figures: Figures,
+    pub metrics: Metrics,
     /// The counters of sessions without an event loop.
-    pub outside: Arc<Tally>,
+    pub detached_counters: Arc<LoopCounters>,
     /// The slow log.
     pub slow_log: SlowLog,
     /// Number of further writes that are measured before they are executed. `u32::MAX` once a large one was found:
     /// then all are.
-    to_weigh: AtomicU32,
+    writes_to_measure: AtomicU32,
     clock: SystemClock,
-    last_session: AtomicU64,
+    last_connection_id: AtomicU64,
     port: AtomicU16,
     /// The address of the HTTP front end, once it is known.
     http: OnceLock<String>,
     /// True while the server stops: blocking reads end.
-    ending: AtomicBool,
+    is_stopping: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
     /// The reference count is one more than the number of connections.
-    seats: Seat,
+    slots: ConnectionSlot,
     /// The reference count is one more than the number of feed readers.
-    feed_seats: Seat,
+    feed_slots: ConnectionSlot,
 }
 
 /// A counted slot for a connection, taken when it is accepted and released on drop.
-pub type Seat = Arc<()>;
+pub type ConnectionSlot = Arc<()>;
 
 /// A counted slot for a feed reader, in total and for its user, released on drop.
-pub struct FeedSeat {
-    _seat: Seat,
+pub struct FeedSlot {
+    _slot: ConnectionSlot,
     _share: Option<Share>,
 }
 
 /// Returns the limits for requests of unauthenticated clients.
-fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
+fn limits_before_login(usual: &Limits, security: &security::Settings) -> Limits {
     let bytes = security.stranger_request_bytes;
     Limits {
         words: usual.words.min(security.stranger_words),
@@ -84,61 +84,61 @@ fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
 impl Shared {
     /// Creates the state for a database on which every client may do everything.
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
-        Shared::secured(db, settings, Security::open())
+        Shared::with_security(db, settings, Security::open())
     }
 
     /// Creates the state for a database and its users.
-    pub fn secured(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
+    pub fn with_security(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
         let jobs = Desk::plain(db.clone());
-        Shared::equipped(db, settings, security, jobs)
+        Shared::with_jobs(db, settings, security, jobs)
     }
 
     /// Creates the state for a database, its users, and its jobs and locks.
-    pub fn equipped(
+    pub fn with_jobs(
         db: Database,
         settings: Settings,
         security: Arc<Security>,
         jobs: Arc<Desk>,
     ) -> Arc<Shared> {
-        Shared::budgeted(db, settings, security, jobs, Arc::default())
+        Shared::with_memory_budget(db, settings, security, jobs, Arc::default())
     }
 
     /// Does the same with a memory budget shared with other front ends.
-    pub fn budgeted(
+    pub fn with_memory_budget(
         db: Database,
         settings: Settings,
         security: Arc<Security>,
         jobs: Arc<Desk>,
         memory: Arc<MemoryBudget>,
     ) -> Arc<Shared> {
-        let figures = Figures::default();
+        let metrics = Metrics::default();
         Arc::new(Shared {
             db,
             jobs,
-            outside: figures.tally(),
-            figures,
+            detached_counters: metrics.new_loop_counters(),
+            metrics,
             slow_log: SlowLog::new(settings.slow_log_us, settings.slow_log_length),
-            face: MemoryBudget::face("resp.held_bytes", settings.held_bytes),
+            front_end_budget: MemoryBudget::face("resp.held_bytes", settings.held_bytes),
             memory,
             cursors: Arc::new(Cursors::new(settings.cursors)),
-            stranger: stranger(&settings.request, security.settings()),
+            unauthenticated_limits: limits_before_login(&settings.request, security.settings()),
             settings,
             security,
-            to_weigh: AtomicU32::new(WEIGHED_AT_FIRST),
+            writes_to_measure: AtomicU32::new(MEASURED_AT_START),
             clock: SystemClock::new(),
-            last_session: AtomicU64::new(0),
+            last_connection_id: AtomicU64::new(0),
             port: AtomicU16::new(0),
             http: OnceLock::new(),
-            ending: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             clients: Mutex::default(),
-            seats: Seat::default(),
-            feed_seats: Seat::default(),
+            slots: ConnectionSlot::default(),
+            feed_slots: ConnectionSlot::default(),
         })
     }
 
     /// Returns a new session id.
-    pub fn next_session(&self) -> u64 {
-        self.last_session.fetch_add(1, Ordering::Relaxed) + 1
+    pub fn next_connection_id(&self) -> u64 {
+        self.last_connection_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Returns the wall-clock time in microseconds.
@@ -154,19 +154,19 @@ impl Shared {
     /// Returns whether writes are measured, which costs a lookup each. They are measured if large ones
     /// exist, and for a while after the start.
     #[inline]
-    pub fn weighs_writes(&self) -> bool {
-        self.to_weigh.load(Ordering::Relaxed) > 0 || self.db.large_writes() > 0
+    pub fn measures_writes(&self) -> bool {
+        self.writes_to_measure.load(Ordering::Relaxed) > 0 || self.db.large_writes() > 0
     }
 
     /// Records the result of measuring a write.
-    pub fn weighed_write(&self, is_large: bool) {
-        let left = match self.to_weigh.load(Ordering::Relaxed) {
+    pub fn record_write_size(&self, is_large: bool) {
+        let remaining = match self.writes_to_measure.load(Ordering::Relaxed) {
             _ if is_large => u32::MAX,
             u32::MAX => return,
-            left => left.saturating_sub(1),
+            remaining => remaining.saturating_sub(1),
         };
         // A concurrent decrement by another thread may be lost, which does no harm.
-        self.to_weigh.store(left, Ordering::Relaxed);
+        self.writes_to_measure.store(remaining, Ordering::Relaxed);
     }
 
     /// Returns the deadline of a wait, limited by `wait_limit_ms`.
@@ -186,46 +186,46 @@ impl Shared {
     }
 
     /// Stores the port of the listener.
-    pub fn listens_at(&self, port: u16) {
+    pub fn set_port(&self, port: u16) {
         self.port.store(port, Ordering::Relaxed);
     }
 
     /// Stores the URL of the HTTP front end.
-    pub fn speaks_http_at(&self, address: String) {
+    pub fn set_http_address(&self, address: String) {
         // Only one HTTP front end exists, so the first address is right.
         let _ = self.http.set(address);
     }
 
     /// Ends all blocking reads.
     pub fn stop_waiting(&self) {
-        // Pairs with the `Acquire` load in `waits`.
-        self.ending.store(true, Ordering::Release);
+        // Pairs with the `Acquire` load in `may_wait`.
+        self.is_stopping.store(true, Ordering::Release);
     }
 
     /// Returns whether blocking reads may wait.
-    pub fn waits(&self) -> bool {
+    pub fn may_wait(&self) -> bool {
         // Pairs with the `Release` store in `stop_waiting`.
-        !self.ending.load(Ordering::Acquire)
+        !self.is_stopping.load(Ordering::Acquire)
     }
 
     /// Takes a slot for a connection, unless all are in use. Only the accepting thread calls this.
-    pub fn seat(&self) -> Option<Seat> {
-        let taken = Arc::strong_count(&self.seats) - 1;
-        (taken < self.settings.connections).then(|| self.seats.clone())
+    pub fn reserve_slot(&self) -> Option<ConnectionSlot> {
+        let in_use = Arc::strong_count(&self.slots) - 1;
+        (in_use < self.settings.connections).then(|| self.slots.clone())
     }
 
     /// Takes a slot for a feed reader, which has a file open. Two concurrent calls may both get the last
     /// slot, which does no harm.
-    pub fn feed_seat(&self, user: Option<&Arc<User>>) -> Result<FeedSeat, Reply> {
+    pub fn reserve_feed_slot(&self, user: Option<&Arc<User>>) -> Result<FeedSlot, Reply> {
         let limit = self.settings.feed_readers;
-        if Arc::strong_count(&self.feed_seats) > limit {
+        if Arc::strong_count(&self.feed_slots) > limit {
             return Err(Reply::error(
                 "UNAVAILABLE too many read the feed: try later, or raise resp.feed_readers",
             ));
         }
         let share = user.map(|user| user.share(Resource::RespFeedReaders, limit)).transpose();
         let share = share.map_err(|error| Reply::error(format!("UNAVAILABLE {error}")))?;
-        Ok(FeedSeat { _seat: self.feed_seats.clone(), _share: share })
+        Ok(FeedSlot { _slot: self.feed_slots.clone(), _share: share })
     }
 
     /// Returns the number of connected clients.
@@ -262,10 +262,10 @@ impl Shared {
     }
 }
 
-impl Session {
+impl ConnectionState {
     /// Describes the session in one line, as in `CLIENT LIST`.
     pub fn describe(&self) -> String {
-        let Session { id, peer, name, library, .. } = self;
+        let ConnectionState { id, peer, name, library, .. } = self;
         let user = self.user.as_ref().map_or("(unauthenticated)", |user| user.name());
         let protocol = match self.protocol {
             super::reply::Protocol::Two => 2,
@@ -279,14 +279,14 @@ impl Session {
     }
 
     /// Updates the line of this session in the client list.
-    pub fn tell_of_itself(&self) {
+    pub fn update_client_list(&self) {
         self.shared.clients.lock().insert(self.id, self.describe());
     }
 }
 
-impl Drop for Session {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
-        if self.is_away {
+        if self.is_worker_part {
             return;
         }
         // Pairs with the `Acquire` loads of subscriptions and work of this session.
@@ -303,10 +303,10 @@ mod tests {
     fn there_are_as_many_seats_as_connections_and_a_dropped_one_is_free() {
         let settings = Settings { connections: 2, ..Settings::default() };
         let shared = Shared::new(Database::memory().unwrap(), settings);
-        let one = shared.seat();
-        let two = shared.seat();
-        assert!(one.is_some() && two.is_some() && shared.seat().is_none());
+        let one = shared.reserve_slot();
+        let two = shared.reserve_slot();
+        assert!(one.is_some() && two.is_some() && shared.reserve_slot().is_none());
         drop(one);
-        assert!(shared.seat().is_some());
+        assert!(shared.reserve_slot().is_some());
     }
 }

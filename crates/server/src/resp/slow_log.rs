@@ -5,7 +5,7 @@
 //! counts the time of the whole pipeline. Long work is measured alone, without its wait for a worker.
 
 use super::Shared;
-use super::session::Session;
+use super::connection_state::ConnectionState;
 use super::table::{self, Group};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -13,46 +13,48 @@ use std::collections::VecDeque;
 /// The most bytes of a command that are kept: its name and the beginning of its first argument.
 const KEPT_BYTES: usize = 64;
 /// The most commands of one connection logged at once, because they all waited for the same fsync.
-const TOGETHER_LIMIT: usize = 8;
+const PIPELINE_LIMIT: usize = 8;
 /// The most commands of one batch that are logged.
 pub const BATCH_LIMIT: usize = 32;
 /// The least time between two messages about slow commands in the program's log.
-const TELL_EVERY_US: u64 = 10_000_000;
+const MESSAGE_INTERVAL_US: u64 = 10_000_000;
 
 /// Summary of a command, kept until its duration is known. It is created for each command, so it has to be
 /// cheap.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct CommandSummary {
     bytes: [u8; KEPT_BYTES],
     name_bytes: u8,
     argument_bytes: u8,
     /// True if the argument was longer.
-    cut: bool,
+    truncated: bool,
     words: u32,
 }
 
-impl Default for Told {
-    fn default() -> Told {
+impl Default for CommandSummary {
+    fn default() -> CommandSummary {
         let bytes = [0; KEPT_BYTES];
-        Told { bytes, name_bytes: 0, argument_bytes: 0, cut: false, words: 0 }
+        CommandSummary { bytes, name_bytes: 0, argument_bytes: 0, truncated: false, words: 0 }
     }
 }
 
-impl Told {
+impl CommandSummary {
     /// Creates the summary of a request.
-    pub fn of(words: &[&[u8]]) -> Told {
-        let mut told =
-            Told { words: u32::try_from(words.len()).unwrap_or(u32::MAX), ..Told::default() };
+    pub fn new(words: &[&[u8]]) -> CommandSummary {
+        let mut summary = CommandSummary {
+            words: u32::try_from(words.len()).unwrap_or(u32::MAX),
+            ..CommandSummary::default()
+        };
         let name = words.first().copied().unwrap_or_default();
         let argument = words.get(1).copied().unwrap_or_default();
         let name = &name[..name.len().min(KEPT_BYTES / 2)];
-        let kept = &argument[..argument.len().min(KEPT_BYTES - name.len())];
-        told.bytes[..name.len()].copy_from_slice(name);
-        told.bytes[name.len()..name.len() + kept.len()].copy_from_slice(kept);
-        told.name_bytes = name.len() as u8;
-        told.argument_bytes = kept.len() as u8;
-        told.cut = kept.len() < argument.len();
-        told
+        let stored = &argument[..argument.len().min(KEPT_BYTES - name.len())];
+        summary.bytes[..name.len()].copy_from_slice(name);
+        summary.bytes[name.len()..name.len() + stored.len()].copy_from_slice(stored);
+        summary.name_bytes = name.len() as u8;
+        summary.argument_bytes = stored.len() as u8;
+        summary.truncated = stored.len() < argument.len();
+        summary
     }
 
     fn parts(&self) -> (&[u8], &[u8]) {
@@ -62,7 +64,7 @@ impl Told {
 
     /// Returns the name of the command, or `unknown`.
     pub fn name(&self) -> &'static str {
-        table::named(self.parts().0).map_or("unknown", |spec| spec.name)
+        table::by_name(self.parts().0).map_or("unknown", |spec| spec.name)
     }
 
     /// Returns the words to show. A word that is not known to be a name is hidden, because it could be a
@@ -73,11 +75,11 @@ impl Told {
         if self.words < 2 {
             return words;
         }
-        words.push(match table::named(name).map(|spec| spec.group) {
+        words.push(match table::by_name(name).map(|spec| spec.group) {
             None | Some(Group::Connection | Group::Server | Group::Wire) => "(hidden)".to_owned(),
             Some(_) => {
                 let argument = String::from_utf8_lossy(argument);
-                if self.cut { format!("{argument}...") } else { argument.into_owned() }
+                if self.truncated { format!("{argument}...") } else { argument.into_owned() }
             }
         });
         if self.words > 2 {
@@ -89,29 +91,29 @@ impl Told {
 
 /// The client of a slow command.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ClientInfo {
     /// The address of the client.
     pub address: String,
     /// The name that the client gave itself.
     pub name: String,
 }
 
-impl Session {
+impl ConnectionState {
     /// Returns the address and name of the client.
-    pub fn client(&self) -> Client {
-        Client { address: self.peer.clone(), name: self.name.clone() }
+    pub fn client(&self) -> ClientInfo {
+        ClientInfo { address: self.peer.clone(), name: self.name.clone() }
     }
 
     /// Logs slow commands of this session. Returns how many were logged.
-    pub fn note_slow(&self, commands: impl Iterator<Item = Told>, took_us: u64) -> usize {
+    pub fn log_slow(&self, commands: impl Iterator<Item = CommandSummary>, took_us: u64) -> usize {
         let Shared { slow_log, .. } = &*self.shared;
-        slow_log.note(commands, &self.client(), self.shared.now(), took_us)
+        slow_log.log(commands, &self.client(), self.shared.now(), took_us)
     }
 }
 
 /// A slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SlowCommand {
     /// Its number, which increases while the server runs.
     pub id: u64,
     /// The time of its reply, in microseconds since 1970.
@@ -127,13 +129,13 @@ pub struct Entry {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SlowLogState {
     next: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<SlowCommand>,
     /// Time of the last message in the program's log, and the number of slow commands since then that had
     /// no message.
-    told_us: Option<u64>,
-    untold: u64,
+    last_message_us: Option<u64>,
+    suppressed: u64,
 }
 
 /// The log of slow commands.
@@ -141,14 +143,14 @@ struct Kept {
 pub struct SlowLog {
     threshold_us: u64,
     length: usize,
-    kept: Mutex<Kept>,
+    state: Mutex<SlowLogState>,
 }
 
 impl SlowLog {
     /// Creates a log of the last `length` commands that took at least `threshold_us` microseconds. A
     /// threshold of 0 disables it.
     pub fn new(threshold_us: u64, length: usize) -> SlowLog {
-        SlowLog { threshold_us, length, kept: Mutex::default() }
+        SlowLog { threshold_us, length, state: Mutex::default() }
     }
 
     /// Returns whether the log is enabled.
@@ -163,42 +165,42 @@ impl SlowLog {
 
     /// Logs commands of one client that were slow together, but only the first few. Returns how many were
     /// logged.
-    pub fn note(
+    pub fn log(
         &self,
-        commands: impl Iterator<Item = Told>,
-        client: &Client,
+        commands: impl Iterator<Item = CommandSummary>,
+        client: &ClientInfo,
         at_us: u64,
         took_us: u64,
     ) -> usize {
-        let mut kept = self.kept.lock();
-        let before = kept.next;
-        for told in commands.take(TOGETHER_LIMIT) {
-            let id = kept.next;
-            kept.next += 1;
-            let entry = Entry {
+        let mut state = self.state.lock();
+        let before = state.next;
+        for summary in commands.take(PIPELINE_LIMIT) {
+            let id = state.next;
+            state.next += 1;
+            let entry = SlowCommand {
                 id,
                 at_us,
                 took_us,
-                words: told.words(),
+                words: summary.words(),
                 client: client.address.clone(),
                 client_name: client.name.clone(),
             };
-            crate::telemetry::spans::slow(told.name(), at_us, took_us);
-            kept.tell(&entry);
-            kept.entries.push_front(entry);
+            crate::telemetry::spans::slow(summary.name(), at_us, took_us);
+            state.log_message(&entry);
+            state.entries.push_front(entry);
         }
-        kept.entries.truncate(self.length);
-        (kept.next - before) as usize
+        state.entries.truncate(self.length);
+        (state.next - before) as usize
     }
 
     /// Returns up to `limit` entries, the newest first.
-    pub fn newest(&self, limit: usize) -> Vec<Entry> {
-        self.kept.lock().entries.iter().take(limit).cloned().collect()
+    pub fn newest(&self, limit: usize) -> Vec<SlowCommand> {
+        self.state.lock().entries.iter().take(limit).cloned().collect()
     }
 
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
-        self.kept.lock().entries.len()
+        self.state.lock().entries.len()
     }
 
     /// Returns whether the log is empty.
@@ -208,27 +210,30 @@ impl SlowLog {
 
     /// Returns the number of entries ever logged.
     pub fn total(&self) -> u64 {
-        self.kept.lock().next
+        self.state.lock().next
     }
 
     /// Removes all entries.
     pub fn reset(&self) {
-        self.kept.lock().entries.clear();
+        self.state.lock().entries.clear();
     }
 }
 
-impl Kept {
+impl SlowLogState {
     /// Writes a message to the program's log, with a rate limit, because a slow disk makes all commands
     /// slow.
-    fn tell(&mut self, entry: &Entry) {
-        if self.told_us.is_some_and(|told| entry.at_us.saturating_sub(told) < TELL_EVERY_US) {
-            self.untold += 1;
+    fn log_message(&mut self, entry: &SlowCommand) {
+        if self
+            .last_message_us
+            .is_some_and(|last_us| entry.at_us.saturating_sub(last_us) < MESSAGE_INTERVAL_US)
+        {
+            self.suppressed += 1;
             return;
         }
-        self.told_us = Some(entry.at_us);
-        let untold = std::mem::take(&mut self.untold);
+        self.last_message_us = Some(entry.at_us);
+        let untold = std::mem::take(&mut self.suppressed);
         let command = entry.words.join(" ");
-        let Entry { took_us, client, .. } = entry;
+        let SlowCommand { took_us, client, .. } = entry;
         tracing::info!(command, took_us, %client, untold, "a command was slow");
     }
 }
@@ -238,7 +243,7 @@ mod tests {
     use super::*;
 
     fn shown(words: &[&[u8]]) -> String {
-        Told::of(words).words().join(" ")
+        CommandSummary::new(words).words().join(" ")
     }
 
     #[test]
@@ -259,19 +264,19 @@ mod tests {
 
     #[test]
     fn the_newest_come_first_and_the_oldest_go() {
-        let client = Client { address: "here".to_owned(), name: String::new() };
+        let client = ClientInfo { address: "here".to_owned(), name: String::new() };
         let log = SlowLog::new(10, 3);
         assert!(log.is_slow(10) && !log.is_slow(9));
         for i in 0..5 {
-            log.note([Told::of(&[b"get", b"a"])].into_iter(), &client, i, 10 + i);
+            log.log([CommandSummary::new(&[b"get", b"a"])].into_iter(), &client, i, 10 + i);
         }
         let ids: Vec<u64> = log.newest(2).iter().map(|entry| entry.id).collect();
         assert_eq!((ids.as_slice(), log.len(), log.total()), ([4, 3].as_slice(), 3, 5));
         log.reset();
         assert_eq!((log.len(), log.total()), (0, 5), "numbers go on");
-        let many = std::iter::repeat_n(Told::of(&[b"get", b"a"]), 1000);
-        log.note(many, &client, 9, 10);
-        assert_eq!(log.total(), 5 + TOGETHER_LIMIT as u64);
+        let many = std::iter::repeat_n(CommandSummary::new(&[b"get", b"a"]), 1000);
+        log.log(many, &client, 9, 10);
+        assert_eq!(log.total(), 5 + PIPELINE_LIMIT as u64);
     }
 
     #[test]

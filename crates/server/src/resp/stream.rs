@@ -7,37 +7,37 @@
 //!
 //! The set of streams is closed, so it is an enum. The branch costs one test per read of a buffer.
 
-use super::secured::Secured;
+use super::tls_stream::TlsStream;
 use mio::net::TcpStream;
 use rustls::ServerConfig;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 /// The result of a read.
-pub struct Input<'a> {
+pub struct StreamInput<'a> {
     /// The plaintext that was read.
     pub bytes: &'a [u8],
     /// Number of bytes taken from the socket, which can be more or less than the plaintext; 0 at the end of
     /// the stream.
-    pub taken: usize,
+    pub socket_bytes: usize,
     /// True if more bytes may be available for which no event comes.
     pub more: bool,
 }
 
-impl Input<'_> {
+impl StreamInput<'_> {
     /// The end of the stream.
-    pub const END: Input<'static> = Input { bytes: &[], taken: 0, more: false };
+    pub const END: StreamInput<'static> = StreamInput { bytes: &[], socket_bytes: 0, more: false };
 
     /// Returns whether the stream has ended.
     pub fn is_end(&self) -> bool {
-        self.taken == 0
+        self.socket_bytes == 0
     }
 }
 
 /// A client's socket.
 pub enum Stream {
     Plain(TcpStream),
-    Tls(Box<Secured>),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -45,14 +45,14 @@ impl Stream {
     pub fn new(socket: TcpStream, tls: Option<Arc<ServerConfig>>) -> Result<Stream, rustls::Error> {
         match tls {
             None => Ok(Stream::Plain(socket)),
-            Some(config) => Secured::new(socket, config).map(|it| Stream::Tls(Box::new(it))),
+            Some(config) => TlsStream::new(socket, config).map(|it| Stream::Tls(Box::new(it))),
         }
     }
 
     pub fn socket(&mut self) -> &mut TcpStream {
         match self {
             Stream::Plain(socket) => socket,
-            Stream::Tls(secured) => secured.socket(),
+            Stream::Tls(tls) => tls.socket(),
         }
     }
 
@@ -60,19 +60,23 @@ impl Stream {
     pub fn is_ready(&self) -> bool {
         match self {
             Stream::Plain(_) => true,
-            Stream::Tls(secured) => secured.is_ready(),
+            Stream::Tls(tls) => tls.is_ready(),
         }
     }
 
     /// Reads available bytes into the buffer.
-    pub fn read<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<Input<'a>> {
+    pub fn read<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<StreamInput<'a>> {
         match self {
             Stream::Plain(socket) => {
-                let taken = socket.read(buffer)?;
+                let socket_bytes = socket.read(buffer)?;
                 // A read that did not fill the buffer has emptied the socket; further bytes cause an event.
-                Ok(Input { more: taken == buffer.len(), bytes: &buffer[..taken], taken })
+                Ok(StreamInput {
+                    more: socket_bytes == buffer.len(),
+                    bytes: &buffer[..socket_bytes],
+                    socket_bytes,
+                })
             }
-            Stream::Tls(secured) => secured.read(buffer),
+            Stream::Tls(tls) => tls.read(buffer),
         }
     }
 
@@ -80,7 +84,7 @@ impl Stream {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.write(bytes),
-            Stream::Tls(secured) => secured.write(bytes),
+            Stream::Tls(tls) => tls.write(bytes),
         }
     }
 
@@ -88,14 +92,14 @@ impl Stream {
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Plain(_) => Ok(()),
-            Stream::Tls(secured) => secured.flush(),
+            Stream::Tls(tls) => tls.flush(),
         }
     }
 
     /// Sends the TLS close message; does nothing without TLS.
-    pub fn say_goodbye(&mut self) {
-        if let Stream::Tls(secured) = self {
-            secured.say_goodbye();
+    pub fn send_close(&mut self) {
+        if let Stream::Tls(tls) = self {
+            tls.send_close();
         }
     }
 }

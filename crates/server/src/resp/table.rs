@@ -2,11 +2,13 @@
 
 use super::Shared;
 use super::commands;
+use super::connection_state::{
+    BatchLoad, CommandContext, CommandOutcome, ConnectionState, WorkerJob,
+};
+use super::permissions::{KeyScope, Requirement};
 use super::plan::Plan;
 use super::reply::Reply;
-use super::rights::{Needs, Reach};
-use super::session::{Call, Handled, Job, Pending, Session};
-use super::tasks::Answering;
+use super::tasks::ReplyFuture;
 use crate::jobs::{Keys, Order};
 use crate::outbox;
 use hashbrown::HashMap;
@@ -31,9 +33,9 @@ pub struct Spec {
     /// A summary of one line.
     pub summary: &'static str,
     /// The permission that it needs.
-    pub needs: Needs,
+    pub requirement: Requirement,
     /// The keys that it reaches beyond those of its plan.
-    pub reach: Reach,
+    pub key_scope: KeyScope,
     /// If audited, the number of words behind the name that are names and are recorded too.
     pub audited: Option<usize>,
     /// The first argument for which it is audited; `None` for all.
@@ -43,9 +45,9 @@ pub struct Spec {
     pub without_data: bool,
     /// Whether a worker may answer it if its request is long. Such a command does not block, and changes
     /// only the part of the session that goes to the worker.
-    pub goes_to_workers: bool,
+    pub runs_at_worker: bool,
     /// The function that executes it, and where it runs.
-    pub run: Run,
+    pub handler: Handler,
 }
 
 /// The group of a command. Permissions are granted by group.
@@ -131,42 +133,45 @@ impl Group {
 
 /// The way in which a command runs.
 #[derive(Clone, Copy)]
-pub enum Run {
+pub enum Handler {
     /// A plan, for any state of the session.
-    Data(fn(&[&[u8]]) -> Result<Plan, Reply>),
+    Plan(fn(&[&[u8]]) -> Result<Plan, Reply>),
     /// The same for jobs and locks, which are records under reserved keys.
-    Kept(fn(&Keys, &[&[u8]]) -> Result<Plan, Reply>),
+    JobPlan(fn(&Keys, &[&[u8]]) -> Result<Plan, Reply>),
     /// The same for the outbox, whose settings limit the delivery attempts.
-    Sent(fn(&outbox::Settings, &[&[u8]]) -> Result<Plan, Reply>),
+    OutboxPlan(fn(&outbox::Settings, &[&[u8]]) -> Result<Plan, Reply>),
     /// The same in as many transactions as needed, if the session has none open. The plan is the form for
     /// one transaction. The other function works piece by piece, each in a transaction like the given empty
     /// one.
-    Pieces(fn(&[&[u8]]) -> Result<Plan, Reply>, fn(Database, Transaction, Plan) -> Answering),
+    PlanInPieces(
+        fn(&[&[u8]]) -> Result<Plan, Reply>,
+        fn(Database, Transaction, Plan) -> ReplyFuture,
+    ),
     /// A plan that is a transaction of its own and cannot be part of one.
-    Alone(fn(&[&[u8]]) -> Result<Plan, Reply>),
+    OwnTransaction(fn(&[&[u8]]) -> Result<Plan, Reply>),
     /// The same for changes of branches and tags: off the event loop, or as a session request.
-    Change(fn(&Session, &[&[u8]]) -> Result<Plan, Reply>),
+    BranchPlan(fn(&ConnectionState, &[&[u8]]) -> Result<Plan, Reply>),
     /// A plan inside a transaction. Outside, it processes more than one transaction could, or waits.
-    Whole(fn(&Asker<'_>, &[&[u8]]) -> Result<Plan, Reply>, Elsewhere),
+    PlanInTransaction(fn(&PlanContext<'_>, &[&[u8]]) -> Result<Plan, Reply>, OutsideTransaction),
     /// A command on jobs and locks, for any state of the session.
-    Order(fn(&[&[u8]]) -> Result<Order, Reply>),
+    JobRequest(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// The revision that is read: that of the transaction, or the newest.
     Revision,
     /// Needs only the session, and is answered at once.
-    Session(fn(&mut Call<'_>) -> Reply),
+    Immediate(fn(&mut CommandContext<'_>) -> Reply),
     /// Reads the database after all earlier requests are done.
-    Settled(fn(&mut Call<'_>) -> Reply),
+    Sequenced(fn(&mut CommandContext<'_>) -> Reply),
     /// Starts or ends something.
-    Control(fn(&mut Call<'_>) -> Handled),
+    Control(fn(&mut CommandContext<'_>) -> CommandOutcome),
     /// Decides for itself, even while earlier replies are pending.
-    Direct(fn(&mut Call<'_>, Pending) -> Handled),
+    Pipelined(fn(&mut CommandContext<'_>, BatchLoad) -> CommandOutcome),
     /// Long work.
-    Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
+    LongWork(fn(&mut CommandContext<'_>) -> Result<WorkerJob, Reply>),
 }
 
 /// The context for which a plan is made.
 #[derive(Clone, Copy)]
-pub struct Asker<'a> {
+pub struct PlanContext<'a> {
     /// The state that all connections share.
     pub shared: &'a Shared,
     /// The name of the user.
@@ -175,49 +180,54 @@ pub struct Asker<'a> {
 
 /// The way in which a command with a plan runs outside transactions.
 #[derive(Clone, Copy)]
-pub enum Elsewhere {
+pub enum OutsideTransaction {
     /// Reads the database after all earlier requests are done.
-    Settled(fn(&mut Call<'_>) -> Reply),
+    Sequenced(fn(&mut CommandContext<'_>) -> Reply),
     /// May wait for other clients.
-    Control(fn(&mut Call<'_>) -> Handled),
+    Control(fn(&mut CommandContext<'_>) -> CommandOutcome),
     /// Long work.
-    Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
+    LongWork(fn(&mut CommandContext<'_>) -> Result<WorkerJob, Reply>),
 }
 
-impl Run {
+impl Handler {
     /// Returns whether it gives a plan or a job command, which can be part of a transaction.
     pub const fn is_planned(&self) -> bool {
         matches!(
             self,
-            Run::Data(_)
-                | Run::Kept(_)
-                | Run::Sent(_)
-                | Run::Pieces(..)
-                | Run::Whole(..)
-                | Run::Order(_)
-                | Run::Revision
+            Handler::Plan(_)
+                | Handler::JobPlan(_)
+                | Handler::OutboxPlan(_)
+                | Handler::PlanInPieces(..)
+                | Handler::PlanInTransaction(..)
+                | Handler::JobRequest(_)
+                | Handler::Revision
         )
     }
 
     /// Returns whether it works on data alone and does not wait.
     pub const fn is_on_data(&self) -> bool {
-        let is_part = self.is_planned() && !matches!(self, Run::Order(_) | Run::Revision);
-        is_part || matches!(self, Run::Alone(_))
+        let is_part =
+            self.is_planned() && !matches!(self, Handler::JobRequest(_) | Handler::Revision);
+        is_part || matches!(self, Handler::OwnTransaction(_))
     }
 
     /// Returns whether it is always answered on the event loop.
-    fn is_at_once(&self) -> bool {
-        matches!(self, Run::Session(_) | Run::Settled(_))
+    fn is_immediate(&self) -> bool {
+        matches!(self, Handler::Immediate(_) | Handler::Sequenced(_))
     }
 
     /// Returns the plan for these words, if the command has plans.
-    pub fn plan(&self, asker: &Asker<'_>, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
-        let shared = asker.shared;
+    pub fn plan(
+        &self,
+        plan_context: &PlanContext<'_>,
+        words: &[&[u8]],
+    ) -> Option<Result<Plan, Reply>> {
+        let shared = plan_context.shared;
         match self {
-            Run::Data(plan) | Run::Pieces(plan, _) => Some(plan(words)),
-            Run::Kept(plan) => Some(plan(shared.jobs.keys(), words)),
-            Run::Sent(plan) => Some(plan(&shared.settings.outbox, words)),
-            Run::Whole(plan, _) => Some(plan(asker, words)),
+            Handler::Plan(plan) | Handler::PlanInPieces(plan, _) => Some(plan(words)),
+            Handler::JobPlan(plan) => Some(plan(shared.jobs.keys(), words)),
+            Handler::OutboxPlan(plan) => Some(plan(&shared.settings.outbox, words)),
+            Handler::PlanInTransaction(plan, _) => Some(plan(plan_context, words)),
             _ => None,
         }
     }
@@ -225,9 +235,9 @@ impl Run {
 
 impl Spec {
     /// Creates a command with a name, an arity and a way to run.
-    pub const fn new(name: &'static str, arity: i32, group: Group, run: Run) -> Spec {
-        let needs = Needs::Group;
-        let reach = Reach::Plan;
+    pub const fn new(name: &'static str, arity: i32, group: Group, run: Handler) -> Spec {
+        let requirement = Requirement::Group;
+        let key_scope = KeyScope::Plan;
         let keys = (0, 0, 0);
         let audited = None;
         Spec {
@@ -238,25 +248,25 @@ impl Spec {
             keys,
             syntax: "",
             summary: "",
-            needs,
-            reach,
+            requirement,
+            key_scope,
             audited,
             audited_word: None,
             without_data: false,
-            goes_to_workers: run.is_on_data(),
-            run,
+            runs_at_worker: run.is_on_data(),
+            handler: run,
         }
     }
 
     /// Sets the permission that it needs, in place of that of its group.
-    pub const fn needs(mut self, needs: Needs) -> Spec {
-        self.needs = needs;
+    pub const fn requires(mut self, requirement: Requirement) -> Spec {
+        self.requirement = requirement;
         self
     }
 
     /// Sets the keys that it reaches.
-    pub const fn reaches(mut self, reach: Reach) -> Spec {
-        self.reach = reach;
+    pub const fn key_scope(mut self, key_scope: KeyScope) -> Spec {
+        self.key_scope = key_scope;
         self
     }
 
@@ -286,7 +296,7 @@ impl Spec {
     }
 
     /// Returns whether unauthenticated clients may send it.
-    pub fn is_for_strangers(&self) -> bool {
+    pub fn is_allowed_unauthenticated(&self) -> bool {
         matches!(self.name, "auth" | "hello" | "quit" | "reset")
     }
 
@@ -309,14 +319,14 @@ impl Spec {
     }
 
     /// Sets its summary.
-    pub const fn about(mut self, summary: &'static str) -> Spec {
+    pub const fn summarize(mut self, summary: &'static str) -> Spec {
         self.summary = summary;
         self
     }
 
     /// Allows a worker to answer it if its request is long.
-    pub const fn to_workers(mut self) -> Spec {
-        self.goes_to_workers = true;
+    pub const fn at_workers(mut self) -> Spec {
+        self.runs_at_worker = true;
         self
     }
 
@@ -328,12 +338,12 @@ impl Spec {
 
     /// Returns whether it can be part of a transaction. In a transaction, only plans and job commands
     /// access data, because they use the transaction's snapshot. Any other data command is rejected.
-    pub fn is_of_transactions(&self) -> bool {
-        self.without_data || self.run.is_planned()
+    pub fn can_be_in_transaction(&self) -> bool {
+        self.without_data || self.handler.is_planned()
     }
 
     /// Returns whether `MULTI` does not queue it, because it controls the transaction.
-    pub fn passes_multi(&self) -> bool {
+    pub fn bypasses_multi_queue(&self) -> bool {
         matches!(
             self.name,
             "multi" | "exec" | "session.exec" | "discard" | "watch" | "quit" | "reset"
@@ -347,13 +357,13 @@ impl Spec {
     }
 
     /// Returns whether it changes the session in a way that makes no sense inside `MULTI`.
-    pub fn stands_alone(&self) -> bool {
+    pub fn is_barred_from_multi(&self) -> bool {
         matches!(self.name, "branch.use" | "durability" | "hello" | "auth")
     }
 
-    fn takes(&self, words: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { words >= wanted } else { words == wanted }
+    fn accepts_word_count(&self, words: usize) -> bool {
+        let arity = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { words >= arity } else { words == arity }
     }
 }
 
@@ -386,35 +396,35 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
 }
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Spec)>> = LazyLock::new(|| {
-    all().enumerate().map(|(place, spec)| (spec.name.as_bytes(), (place, spec))).collect()
+    all().enumerate().map(|(position, spec)| (spec.name.as_bytes(), (position, spec))).collect()
 });
 
 /// An upper bound for the length of command names.
 const NAME_LIMIT_BYTES: usize = 32;
 
 /// Returns the command with this name.
-pub fn named(name: &[u8]) -> Option<&'static Spec> {
-    placed(name).map(|(_, spec)| spec)
+pub fn by_name(name: &[u8]) -> Option<&'static Spec> {
+    position_and_spec(name).map(|(_, spec)| spec)
 }
 
-fn placed(name: &[u8]) -> Option<(usize, &'static Spec)> {
-    let mut small = [0; NAME_LIMIT_BYTES];
-    let small = small.get_mut(..name.len())?;
-    small.copy_from_slice(name);
-    small.make_ascii_lowercase();
-    BY_NAME.get(&*small).copied()
+fn position_and_spec(name: &[u8]) -> Option<(usize, &'static Spec)> {
+    let mut lower = [0; NAME_LIMIT_BYTES];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    BY_NAME.get(&*lower).copied()
 }
 
 /// Returns the command of a request and its position in the list of [`all`], if the command exists and its
 /// number of words is right.
 pub fn find(words: &[&[u8]]) -> Result<(usize, &'static Spec), Reply> {
     let name = words.first().copied().unwrap_or_default();
-    let Some((place, spec)) = placed(name) else { return Err(unknown(words)) };
-    if spec.takes(words.len()) {
-        if words.len() > LONG_COMMANDS && spec.run.is_at_once() {
+    let Some((position, spec)) = position_and_spec(name) else { return Err(unknown(words)) };
+    if spec.accepts_word_count(words.len()) {
+        if words.len() > LONG_COMMANDS && spec.handler.is_immediate() {
             Err(too_many_words(spec.name))
         } else {
-            Ok((place, spec))
+            Ok((position, spec))
         }
     } else {
         Err(wrong_arity(spec.name))
@@ -453,7 +463,7 @@ mod tests {
     }
 
     /// Returns how many words the syntax demands, and whether it allows more.
-    fn wanted(syntax: &str) -> (usize, bool) {
+    fn counted_words(syntax: &str) -> (usize, bool) {
         let mut depth = 0;
         let mut words = 0;
         let mut joined = false;
@@ -471,7 +481,7 @@ mod tests {
     #[test]
     fn the_arguments_that_help_shows_are_as_many_as_are_counted() {
         for spec in all() {
-            let (words, more) = wanted(spec.syntax);
+            let (words, more) = counted_words(spec.syntax);
             let arity = i32::try_from(words + 1).unwrap() * if more { -1 } else { 1 };
             // Redis accepts arguments for QUIT and ignores them.
             if spec.name != "quit" {
@@ -482,8 +492,8 @@ mod tests {
 
     #[test]
     fn names_are_found_in_any_case_and_words_are_counted() {
-        assert_eq!(named(b"GeT").map(|spec| spec.name), Some("get"));
-        assert!(named(&[b'a'; 100]).is_none());
+        assert_eq!(by_name(b"GeT").map(|spec| spec.name), Some("get"));
+        assert!(by_name(&[b'a'; 100]).is_none());
         assert!(find(&[b"get", b"a"]).is_ok());
         let error = |words: &[&[u8]]| match find(words) {
             Err(Reply::Error(text)) => text.into_owned(),

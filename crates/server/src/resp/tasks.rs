@@ -10,11 +10,11 @@
 //!
 //! A task is dropped when its connection is gone. It then waits for nothing.
 
+use super::connection_state::ConnectionState;
 use super::reply::Reply;
-use super::session::Session;
-use super::slow_log::Told;
+use super::slow_log::CommandSummary;
 use super::table::Group;
-use super::work::Counted;
+use super::worker_metrics::GaugeGuard;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,38 +22,38 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 /// A future that resolves to the reply.
-pub type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
+pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// A command in progress.
 pub struct Task {
-    answering: Answering,
+    future: ReplyFuture,
     /// The reply if the wait is ended early; `None` if the task waits only for the write-ahead log.
-    in_vain: Option<Reply>,
+    early_reply: Option<Reply>,
 }
 
 impl Task {
     /// Creates a task that waits only for the write-ahead log.
-    pub fn new(answering: impl Future<Output = Reply> + Send + 'static) -> Task {
-        Task { answering: Box::pin(answering), in_vain: None }
+    pub fn new(future: impl Future<Output = Reply> + Send + 'static) -> Task {
+        Task { future: Box::pin(future), early_reply: None }
     }
 
-    /// Creates a task that waits for actions of other clients. `in_vain` is its reply if the wait is ended
+    /// Creates a task that waits for actions of other clients. `early_reply` is its reply if the wait is ended
     /// early.
     pub fn waiting(
-        answering: impl Future<Output = Reply> + Send + 'static,
-        in_vain: Reply,
+        future: impl Future<Output = Reply> + Send + 'static,
+        early_reply: Reply,
     ) -> Task {
-        Task { answering: Box::pin(answering), in_vain: Some(in_vain) }
+        Task { future: Box::pin(future), early_reply: Some(early_reply) }
     }
 
     /// Returns whether it waits for actions of other clients, which may never happen.
     pub fn waits(&self) -> bool {
-        self.in_vain.is_some()
+        self.early_reply.is_some()
     }
 
     /// Polls the task. Returns the reply if it is complete.
-    pub fn go_on(&mut self, waker: &Waker) -> Option<Reply> {
-        match self.answering.as_mut().poll(&mut Context::from_waker(waker)) {
+    pub fn poll(&mut self, waker: &Waker) -> Option<Reply> {
+        match self.future.as_mut().poll(&mut Context::from_waker(waker)) {
             Poll::Ready(reply) => Some(reply),
             Poll::Pending => None,
         }
@@ -61,9 +61,9 @@ impl Task {
 
     /// Blocks the thread until the reply is known.
     pub fn wait(mut self) -> Reply {
-        let waker = Waker::from(Arc::new(Sleeper(std::thread::current())));
+        let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
         loop {
-            match self.go_on(&waker) {
+            match self.poll(&waker) {
                 Some(reply) => return reply,
                 None => std::thread::park(),
             }
@@ -72,53 +72,54 @@ impl Task {
 }
 
 /// A waker that unparks a sleeping thread.
-struct Sleeper(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Sleeper {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
 /// A task stored by its connection, with the data for its metrics.
-pub struct Kept {
+pub struct RunningTask {
     task: Task,
     began_us: u64,
-    told: Told,
+    summary: CommandSummary,
     group: Group,
     /// Counts the task in the gauge of waiting tasks.
-    _waits: Option<Counted>,
+    _gauge: Option<GaugeGuard>,
 }
 
-impl Kept {
+impl RunningTask {
     /// Creates it for a session whose last command is the task.
-    pub fn new(task: Task, session: &Session, told: Told) -> Kept {
-        let shared = &session.shared;
-        let _waits = task.waits().then(|| Counted::new(shared, |figures| &figures.tasks_waiting));
-        Kept { task, began_us: shared.ticks_us(), told, group: session.group(), _waits }
+    pub fn new(task: Task, state: &ConnectionState, summary: CommandSummary) -> RunningTask {
+        let shared = &state.shared;
+        let _gauge =
+            task.waits().then(|| GaugeGuard::new(shared, |metrics| &metrics.tasks_waiting));
+        RunningTask { task, began_us: shared.ticks_us(), summary, group: state.group(), _gauge }
     }
 
     /// Polls the task. Returns the reply if it is complete.
-    pub fn go_on(&mut self, session: &Session, waker: &Waker) -> Option<Reply> {
-        let reply = self.task.go_on(waker)?;
+    pub fn poll(&mut self, state: &ConnectionState, waker: &Waker) -> Option<Reply> {
+        let reply = self.task.poll(waker)?;
         // A wait for other clients says nothing about the speed of the server.
         if !self.task.waits() {
-            self.measure(session);
+            self.measure(state);
         }
         Some(reply)
     }
 
     /// Returns the reply for a wait that is ended early, if the task waits for other clients.
-    pub fn in_vain(&self) -> Option<&Reply> {
-        self.task.in_vain.as_ref()
+    pub fn early_reply(&self) -> Option<&Reply> {
+        self.task.early_reply.as_ref()
     }
 
-    fn measure(&self, session: &Session) {
-        let shared = &session.shared;
+    fn measure(&self, state: &ConnectionState) {
+        let shared = &state.shared;
         let took_us = shared.ticks_us().saturating_sub(self.began_us);
-        session.tally.took(self.group, took_us);
+        state.counters.record_duration(self.group, took_us);
         if shared.slow_log.is_slow(took_us) {
-            session.note_slow(std::iter::once(self.told), took_us);
+            state.log_slow(std::iter::once(self.summary), took_us);
         }
     }
 }

@@ -4,7 +4,7 @@
 //!   take --> queue, users take turns --> thread: the next user that uses less than its share of the threads
 //! ```
 
-use super::session::Job;
+use super::connection_state::WorkerJob;
 use crate::fair_queue::FairQueue;
 use crate::security::User;
 use parking_lot::{Condvar, Mutex};
@@ -12,48 +12,48 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Work, and the function that receives its reply.
-struct Task {
-    job: Job,
-    done: Done,
+struct WorkerTask {
+    job: WorkerJob,
+    callback: ReplyCallback,
 }
 
-type Done = Box<dyn FnOnce(super::Reply) + Send>;
+type ReplyCallback = Box<dyn FnOnce(super::Reply) + Send>;
 
 /// The user that a task belongs to, with the most tasks of this user that may wait and that may run.
 #[derive(Clone, Debug, PartialEq)]
-struct Owner {
+struct WorkOwner {
     user: String,
     waiting_share: usize,
     running_share: usize,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: FairQueue<Owner, Task>,
+struct PoolState {
+    waiting: FairQueue<WorkOwner, WorkerTask>,
     /// Number of running tasks of each user, without users that have none.
     running: BTreeMap<String, usize>,
     /// True once no further work comes.
-    ended: bool,
+    stopped: bool,
 }
 
-struct Queue {
+struct WorkerPool {
     threads: usize,
     waiting_limit: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
 }
 
 /// A handle to the pool. The threads end when the last handle is dropped and all work is done.
 #[derive(Clone)]
 pub struct Workers {
-    handle: Arc<Handle>,
+    handle: Arc<PoolHandle>,
 }
 
-struct Handle(Arc<Queue>);
+struct PoolHandle(Arc<WorkerPool>);
 
-impl Drop for Handle {
+impl Drop for PoolHandle {
     fn drop(&mut self) {
-        self.0.state.lock().ended = true;
+        self.0.state.lock().stopped = true;
         self.0.changed.notify_all();
     }
 }
@@ -64,43 +64,43 @@ impl Workers {
         let threads = count.max(1);
         let state = Mutex::default();
         let changed = Condvar::new();
-        let queue = Arc::new(Queue { threads, waiting_limit, state, changed });
+        let pool = Arc::new(WorkerPool { threads, waiting_limit, state, changed });
         // If a thread cannot be started, dropping this handle ends the earlier ones.
-        let handle = Arc::new(Handle(queue.clone()));
+        let handle = Arc::new(PoolHandle(pool.clone()));
         for _ in 0..threads {
-            let queue = queue.clone();
+            let pool = pool.clone();
             let thread = std::thread::Builder::new().name("mainstay-worker".to_owned());
-            thread.spawn(move || while queue.work() {})?;
+            thread.spawn(move || while pool.run_next() {})?;
         }
         Ok(Workers { handle })
     }
 
     /// Queues work. Returns `done` if too much work is waiting already, in total or of this user.
-    pub fn take(
+    pub fn submit(
         &self,
         user: Option<&User>,
-        job: Job,
-        done: impl FnOnce(super::Reply) + Send + 'static,
-    ) -> Result<(), Done> {
-        let queue = &self.handle.0;
-        let owner = queue.owner(user);
-        let task = Task { job, done: Box::new(done) };
-        let mut state = queue.state.lock();
-        let is_full = state.waiting.len() >= queue.waiting_limit
+        job: WorkerJob,
+        callback: impl FnOnce(super::Reply) + Send + 'static,
+    ) -> Result<(), ReplyCallback> {
+        let pool = &self.handle.0;
+        let owner = pool.owner(user);
+        let task = WorkerTask { job, callback: Box::new(callback) };
+        let mut state = pool.state.lock();
+        let is_full = state.waiting.len() >= pool.waiting_limit
             || state.waiting.len_of(&owner) >= owner.waiting_share;
         if is_full {
-            return Err(task.done);
+            return Err(task.callback);
         }
         state.waiting.push(owner, task);
-        queue.changed.notify_one();
+        pool.changed.notify_one();
         Ok(())
     }
 }
 
-impl Queue {
-    fn owner(&self, user: Option<&User>) -> Owner {
+impl WorkerPool {
+    fn owner(&self, user: Option<&User>) -> WorkOwner {
         let share = |limit| user.map_or(limit, |user| user.share_of(limit));
-        Owner {
+        WorkOwner {
             user: user.map_or_else(String::new, |user| user.name().to_owned()),
             waiting_share: share(self.waiting_limit),
             running_share: share(self.threads),
@@ -108,33 +108,33 @@ impl Queue {
     }
 
     /// Executes the next task. Returns false when no more tasks will come.
-    fn work(&self) -> bool {
-        let Some((owner, Task { job, done })) = self.next() else { return false };
+    fn run_next(&self) -> bool {
+        let Some((owner, WorkerTask { job, callback })) = self.next() else { return false };
         let reply = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-        self.is_done(&owner);
-        done(reply.unwrap_or_else(|_| {
+        self.finish(&owner);
+        callback(reply.unwrap_or_else(|_| {
             super::Reply::error("ERR the command failed in a way that is a fault of the server")
         }));
         true
     }
 
-    fn next(&self) -> Option<(Owner, Task)> {
+    fn next(&self) -> Option<(WorkOwner, WorkerTask)> {
         let mut state = self.state.lock();
         loop {
-            let State { waiting, running, ended } = &mut *state;
-            let runs = |owner: &Owner| running.get(&owner.user).copied().unwrap_or(0);
+            let PoolState { waiting, running, stopped } = &mut *state;
+            let runs = |owner: &WorkOwner| running.get(&owner.user).copied().unwrap_or(0);
             if let Some(next) = waiting.pop_if(|owner| runs(owner) < owner.running_share) {
                 *running.entry(next.0.user.clone()).or_default() += 1;
                 return Some(next);
             }
-            if *ended && waiting.is_empty() {
+            if *stopped && waiting.is_empty() {
                 return None;
             }
             self.changed.wait(&mut state);
         }
     }
 
-    fn is_done(&self, owner: &Owner) {
+    fn finish(&self, owner: &WorkOwner) {
         let mut state = self.state.lock();
         if let Some(count) = state.running.get_mut(&owner.user) {
             *count -= 1;
@@ -164,35 +164,36 @@ mod tests {
     }
 
     /// Submits a task that runs until the returned sender is dropped.
-    fn held(workers: &Workers, user: &User) -> Option<Sender<()>> {
+    fn submit_blocking(workers: &Workers, user: &User) -> Option<Sender<()>> {
         let (sender, receiver) = channel::<()>();
         let job = Box::new(move || {
             let _ = receiver.recv();
             Reply::Status("OK")
         });
-        workers.take(Some(user), job, |_| {}).ok().map(|()| sender)
+        workers.submit(Some(user), job, |_| {}).ok().map(|()| sender)
     }
 
-    fn is_done(workers: &Workers, user: &User) -> bool {
+    fn completes(workers: &Workers, user: &User) -> bool {
         let (sender, receiver) = channel();
-        let done = move |_: Reply| {
+        let callback = move |_: Reply| {
             let _ = sender.send(());
         };
-        let taken = workers.take(Some(user), Box::new(|| Reply::Status("OK")), done);
-        taken.is_ok() && receiver.recv_timeout(PATIENCE).is_ok()
+        let submitted = workers.submit(Some(user), Box::new(|| Reply::Status("OK")), callback);
+        submitted.is_ok() && receiver.recv_timeout(PATIENCE).is_ok()
     }
 
     #[test]
     fn a_user_with_much_long_work_leaves_some_threads_and_some_places_to_others() {
         let workers = Workers::start(2, 8).unwrap();
         let [greedy, honest] = users();
-        let work: Vec<_> = std::iter::from_fn(|| held(&workers, &greedy)).take(20).collect();
+        let work: Vec<_> =
+            std::iter::from_fn(|| submit_blocking(&workers, &greedy)).take(20).collect();
         assert!((4..=5).contains(&work.len()), "one runs and four wait: {}", work.len());
-        assert!(is_done(&workers, &honest), "one thread is left to it");
+        assert!(completes(&workers, &honest), "one thread is left to it");
         drop(work);
         let comes_again = (0..6_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
-            is_done(&workers, &greedy)
+            completes(&workers, &greedy)
         });
         assert!(comes_again, "once its places are free");
     }
@@ -201,7 +202,7 @@ mod tests {
     fn work_that_panics_gives_its_thread_back() {
         let workers = Workers::start(1, 8).unwrap();
         let [greedy, honest] = users();
-        workers.take(Some(&greedy), Box::new(|| panic!("on purpose")), |_| {}).ok().unwrap();
-        assert!(is_done(&workers, &greedy) && is_done(&workers, &honest));
+        workers.submit(Some(&greedy), Box::new(|| panic!("on purpose")), |_| {}).ok().unwrap();
+        assert!(completes(&workers, &greedy) && completes(&workers, &honest));
     }
 }

@@ -23,7 +23,7 @@ const BATCH_BYTES_BESIDE_SMALL: usize = BATCH_BYTES / 4;
 /// A connection that waits for a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
-    pub place: usize,
+    pub slot: usize,
     /// The session id.
     pub id: u64,
     /// Number of this connection's transactions in the batch.
@@ -40,16 +40,16 @@ pub struct Batch {
 }
 
 /// The writes of one connection.
-pub struct Writes {
+pub struct ConnectionWrites {
     pub owner: usize,
-    pub place: usize,
+    pub slot: usize,
     pub id: u64,
     /// Index of its first transaction in the batch. All later transactions are its own too.
     pub first: usize,
     pub began_us: u64,
 }
 
-struct Large {
+struct LargeWrites {
     waiter: Waiter,
     transactions: Vec<Transaction>,
     data_bytes: usize,
@@ -60,13 +60,13 @@ pub struct WriteQueue {
     small: Batch,
     small_bytes: usize,
     /// Large writes by owner. Owners take turns.
-    large: FairQueue<usize, Large>,
+    large: FairQueue<usize, LargeWrites>,
 }
 
 impl WriteQueue {
-    /// Returns the list to which a connection appends its transactions before [`WriteQueue::put`] assigns
+    /// Returns the list to which a connection appends its transactions before [`WriteQueue::assign`] assigns
     /// them to it.
-    pub fn gathered(&mut self) -> &mut Vec<Transaction> {
+    pub fn pending_transactions(&mut self) -> &mut Vec<Transaction> {
         &mut self.small.transactions
     }
 
@@ -75,14 +75,14 @@ impl WriteQueue {
     }
 
     /// Assigns the last gathered transactions to a connection.
-    pub fn put(&mut self, writes: Writes) {
-        let Writes { owner, place, id, first, began_us } = writes;
-        let gathered = &mut self.small.transactions;
-        let data_bytes = gathered[first..].iter().map(data_bytes).sum();
-        let waiter = Waiter { place, id, transactions: gathered.len() - first, began_us };
+    pub fn assign(&mut self, writes: ConnectionWrites) {
+        let ConnectionWrites { owner, slot, id, first, began_us } = writes;
+        let transactions = &mut self.small.transactions;
+        let data_bytes = transactions[first..].iter().map(data_bytes).sum();
+        let waiter = Waiter { slot, id, transactions: transactions.len() - first, began_us };
         if data_bytes > LARGE_BYTES || self.small_bytes + data_bytes > BATCH_BYTES {
-            let transactions = gathered.split_off(first);
-            self.large.push(owner, Large { waiter, transactions, data_bytes });
+            let transactions = transactions.split_off(first);
+            self.large.push(owner, LargeWrites { waiter, transactions, data_bytes });
         } else {
             self.small_bytes += data_bytes;
             self.small.waiters.push(waiter);
@@ -90,12 +90,12 @@ impl WriteQueue {
     }
 
     /// Drops the last gathered transactions, because no connection waits for them.
-    pub fn drop_from(&mut self, first: usize) {
+    pub fn truncate_to(&mut self, first: usize) {
         self.small.transactions.truncate(first);
     }
 
     /// Takes the next batch.
-    pub fn take(&mut self) -> Batch {
+    pub fn next_batch(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.small);
         self.small_bytes = 0;
         let limit = if batch.waiters.is_empty() { BATCH_BYTES } else { BATCH_BYTES_BESIDE_SMALL };
@@ -130,18 +130,18 @@ mod tests {
 
     /// Adds two writes to the queue, the first one with `bytes` bytes.
     fn put(queue: &mut WriteQueue, owner: usize, id: u64, bytes: usize) {
-        let first = queue.gathered().len();
+        let first = queue.pending_transactions().len();
         for bytes in [bytes, 1] {
             let value = Value::Bytes(vec![0; bytes]);
             let set = CellCommand::set(Name::new(&id.to_string()).unwrap(), value);
-            queue.gathered().push(Transaction::new().step(set));
+            queue.pending_transactions().push(Transaction::new().step(set));
         }
-        queue.put(Writes { owner, place: 0, id, first, began_us: id });
+        queue.assign(ConnectionWrites { owner, slot: 0, id, first, began_us: id });
     }
 
     /// Returns the connections of the next batch, and checks that its transactions belong to them.
     fn next(queue: &mut WriteQueue) -> Vec<u64> {
-        let Batch { transactions, waiters } = queue.take();
+        let Batch { transactions, waiters } = queue.next_batch();
         let mut transactions = transactions.iter();
         for waiter in &waiters {
             for transaction in transactions.by_ref().take(waiter.transactions) {
@@ -200,9 +200,9 @@ mod tests {
     fn writes_that_nobody_waits_for_are_no_part_of_a_batch() {
         let mut queue = WriteQueue::default();
         put(&mut queue, 0, 1, 1);
-        let first = queue.gathered().len();
-        queue.gathered().push(Transaction::new());
-        queue.drop_from(first);
+        let first = queue.pending_transactions().len();
+        queue.pending_transactions().push(Transaction::new());
+        queue.truncate_to(first);
         put(&mut queue, 0, 2, 1);
         assert_eq!(next(&mut queue), [1, 2]);
     }

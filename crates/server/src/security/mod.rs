@@ -39,12 +39,12 @@ pub use password::hash;
 pub(crate) use password::is_usable_hash;
 pub use right::{Area, Right};
 pub use secret::Secret;
-pub use served::{Wanted, recorded_question};
+pub use served::{Wanted, audited_admin_request};
 pub use settings::{Settings, UserSettings};
 pub use shares::{Resource, Share, ShareExhausted};
 pub use user::{Denied, User};
 pub use verifiers::Verdict;
-pub use waist::{TransactionAudit, recorded_commands};
+pub use waist::{TransactionAudit, audited_commands};
 
 use account::Accounts;
 use login_backoff::LoginBackoff;

@@ -134,7 +134,7 @@ impl User {
 }
 
 /// Returns the audit entry of a request, if it is audited.
-pub fn recorded_question(
+pub fn audited_admin_request(
     audit: &Audit,
     user: &User,
     peer: &str,

@@ -449,7 +449,7 @@ impl TransactionAudit {
 }
 
 /// Returns the audit entries of the administrative commands.
-pub fn recorded_commands<'c>(
+pub fn audited_commands<'c>(
     audit: &Audit,
     user: &User,
     peer: &str,

@@ -328,7 +328,7 @@ fn users_say_who_they_are_inside() {
     let address = listener.local_addr().unwrap();
     let db = Database::memory().unwrap();
     let security = Security::new(&settings()).unwrap();
-    let shared = Shared::secured(db, resp::Settings::default(), security);
+    let shared = Shared::with_security(db, resp::Settings::default(), security);
     let tls = tls::Tls::open(&authority.sign("server").settings()).unwrap();
     let handle = resp::serve_with(listener, tls, &shared).unwrap();
     let options = options(address, believing(&authority));

@@ -87,7 +87,7 @@ impl World {
         let web = listen();
         let resp = at.local_addr().unwrap();
         let http = web.local_addr().unwrap();
-        let shared = resp::Shared::secured(db.clone(), resp_settings, Arc::clone(&security));
+        let shared = resp::Shared::with_security(db.clone(), resp_settings, Arc::clone(&security));
         let face = Some(resp::serve(at, &shared).unwrap());
         let app = http::Http::secured(db.clone(), files, security).unwrap();
         let stop = http::Stop::new();

@@ -74,7 +74,8 @@ impl Ours {
         let db = options.open(directory.path().join("data")).unwrap();
         let address = listener.local_addr().unwrap();
         let jobs = Desk::plain(db.clone());
-        let shared = Shared::budgeted(db.clone(), settings, Security::open(), jobs, memory);
+        let shared =
+            Shared::with_memory_budget(db.clone(), settings, Security::open(), jobs, memory);
         let handle = resp::serve_with(listener, tls, &shared).unwrap();
         Ours { address, db, handle: Some(handle), _directory: directory }
     }

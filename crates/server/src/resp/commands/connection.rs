@@ -1,11 +1,11 @@
 //! Connection commands: `PING`, `HELLO`, `CLIENT` and others.
 
 use crate::resp::arguments::{Arguments, syntax_error};
+use crate::resp::connection_state::{CommandContext, CommandOutcome, ConnectionState};
 use crate::resp::multi;
+use crate::resp::permissions::Requirement;
 use crate::resp::reply::{OK, Protocol, Reply};
-use crate::resp::rights::Needs;
-use crate::resp::session::{Call, Handled, Session};
-use crate::resp::table::{self, Group, Run, Spec, wrong_arity};
+use crate::resp::table::{self, Group, Handler, Spec, wrong_arity};
 use crate::security::{Area, Right};
 use std::collections::HashSet;
 
@@ -15,59 +15,59 @@ const NAME_LIMIT_BYTES: usize = 256;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("ping", -1, Run::Session(ping))
+    of("ping", -1, Handler::Immediate(ping))
         .without_data()
         .syntax("[text]")
-        .about("Answers PONG, or what it was given"),
-    of("echo", 2, Run::Session(echo))
+        .summarize("Answers PONG, or what it was given"),
+    of("echo", 2, Handler::Immediate(echo))
         .without_data()
         .syntax("text")
-        .about("Answers what it was given"),
-    of("hello", -1, Run::Control(hello))
+        .summarize("Answers what it was given"),
+    of("hello", -1, Handler::Control(hello))
         .without_data()
         .syntax("[2 | 3] [AUTH user password] [SETNAME name]")
-        .about("Says who is here, and in which protocol"),
-    of("select", 2, Run::Session(select))
+        .summarize("Says who is here, and in which protocol"),
+    of("select", 2, Handler::Immediate(select))
         .without_data()
         .syntax("0")
-        .about("There is one database, number 0"),
-    of("quit", -1, Run::Control(quit)).without_data().about("Closes the connection"),
-    of("reset", 1, Run::Control(reset))
+        .summarize("There is one database, number 0"),
+    of("quit", -1, Handler::Control(quit)).without_data().summarize("Closes the connection"),
+    of("reset", 1, Handler::Control(reset))
         .without_data()
-        .about("Sets the connection back to how it began"),
-    of("client", -2, Run::Session(client))
+        .summarize("Sets the connection back to how it began"),
+    of("client", -2, Handler::Immediate(client))
         .without_data()
         .syntax(
             "ID | GETNAME | SETNAME | SETINFO | INFO | LIST | NO-EVICT | NO-TOUCH [argument ...]",
         )
-        .needs(Needs::Words(client_right))
-        .about("What is known of connections"),
+        .requires(Requirement::Words(client_permission))
+        .summarize("What is known of connections"),
 ];
 
-const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
+const fn of(name: &'static str, arity: i32, run: Handler) -> Spec {
     Spec::new(name, arity, Group::Connection, run)
 }
 
-fn ping(call: &mut Call<'_>) -> Reply {
-    match call.words {
+fn ping(context: &mut CommandContext<'_>) -> Reply {
+    match context.words {
         [_] => Reply::Status("PONG"),
         [_, message] => Reply::text(message),
         _ => wrong_arity("ping"),
     }
 }
 
-fn echo(call: &mut Call<'_>) -> Reply {
-    Reply::text(call.words[1])
+fn echo(context: &mut CommandContext<'_>) -> Reply {
+    Reply::text(context.words[1])
 }
 
 /// The options of `HELLO`.
-pub struct Greeting {
+pub struct HelloOptions {
     protocol: Protocol,
     name: Option<String>,
 }
 
-fn hello(call: &mut Call<'_>) -> Handled {
-    heard(call).unwrap_or_else(Handled::Reply)
+fn hello(context: &mut CommandContext<'_>) -> CommandOutcome {
+    try_hello(context).unwrap_or_else(CommandOutcome::Reply)
 }
 
 fn protocol(version: &[u8]) -> Result<Protocol, Reply> {
@@ -81,24 +81,24 @@ fn protocol(version: &[u8]) -> Result<Protocol, Reply> {
     }
 }
 
-fn heard(call: &mut Call<'_>) -> Result<Handled, Reply> {
-    let mut arguments = call.arguments();
-    let protocol = arguments.shift().map_or(Ok(call.session.protocol), protocol)?;
-    let mut greeting = Greeting { protocol, name: None };
+fn try_hello(context: &mut CommandContext<'_>) -> Result<CommandOutcome, Reply> {
+    let mut arguments = context.arguments();
+    let protocol = arguments.shift().map_or(Ok(context.state.protocol), protocol)?;
+    let mut options = HelloOptions { protocol, name: None };
     let mut credentials = None;
-    while arguments.left() > 0 {
-        if arguments.take("SETNAME") {
-            greeting.name = Some(client_name(arguments.word()?)?)
-        } else if arguments.take("AUTH") {
+    while arguments.remaining() > 0 {
+        if arguments.take_keyword("SETNAME") {
+            options.name = Some(client_name(arguments.word()?)?)
+        } else if arguments.take_keyword("AUTH") {
             credentials = Some((arguments.word()?, arguments.word()?));
         } else {
             return Err(Reply::error("ERR Syntax error in HELLO option"));
         }
     }
     match credentials {
-        Some((name, password)) => super::users::log_in(call, name, password, Some(greeting)),
-        None if call.session.user.is_none() => Err(Reply::error(HELLO_WITHOUT_AUTH)),
-        None => Ok(Handled::Reply(greet(call.session, greeting))),
+        Some((name, password)) => super::users::start_login(context, name, password, Some(options)),
+        None if context.state.user.is_none() => Err(Reply::error(HELLO_WITHOUT_AUTH)),
+        None => Ok(CommandOutcome::Reply(apply_hello(context.state, options))),
     }
 }
 
@@ -107,16 +107,16 @@ const HELLO_WITHOUT_AUTH: &str = "NOAUTH HELLO must be called with the client al
      select the RESP protocol version at the same time";
 
 /// Applies the options of `HELLO`, and returns the description of the server.
-pub fn greet(session: &mut Session, greeting: Greeting) -> Reply {
-    session.protocol = greeting.protocol;
-    if let Some(name) = greeting.name {
-        session.name = name;
+pub fn apply_hello(state: &mut ConnectionState, options: HelloOptions) -> Reply {
+    state.protocol = options.protocol;
+    if let Some(name) = options.name {
+        state.name = name;
     }
-    session.tell_of_itself();
-    who_is_here(session, greeting.protocol)
+    state.update_client_list();
+    server_description(state, options.protocol)
 }
 
-fn who_is_here(session: &Session, protocol: Protocol) -> Reply {
+fn server_description(state: &ConnectionState, protocol: Protocol) -> Reply {
     let version = match protocol {
         Protocol::Two => 2,
         Protocol::Three => 3,
@@ -126,7 +126,7 @@ fn who_is_here(session: &Session, protocol: Protocol) -> Reply {
         pair("server", Reply::text("mainstay")),
         pair("version", Reply::text(env!("CARGO_PKG_VERSION"))),
         pair("proto", Reply::Int(version)),
-        pair("id", Reply::number(session.id)),
+        pair("id", Reply::number(state.id)),
         pair("mode", Reply::text("standalone")),
         pair("role", Reply::text("master")),
         pair("modules", Reply::Array(Vec::new())),
@@ -141,49 +141,49 @@ pub fn no_password() -> Reply {
     )
 }
 
-fn select(call: &mut Call<'_>) -> Reply {
-    match call.arguments().whole() {
+fn select(context: &mut CommandContext<'_>) -> Reply {
+    match context.arguments().integer() {
         Ok(0) => OK,
         Ok(_) => Reply::error("ERR DB index is out of range"),
         Err(reply) => reply,
     }
 }
 
-fn quit(_: &mut Call<'_>) -> Handled {
-    Handled::Close(OK)
+fn quit(_: &mut CommandContext<'_>) -> CommandOutcome {
+    CommandOutcome::Close(OK)
 }
 
-fn reset(call: &mut Call<'_>) -> Handled {
-    multi::reset(call.session);
-    Handled::Reply(Reply::Status("RESET"))
+fn reset(context: &mut CommandContext<'_>) -> CommandOutcome {
+    multi::reset(context.state);
+    CommandOutcome::Reply(Reply::Status("RESET"))
 }
 
 /// Listing other clients needs a permission.
-fn client_right(words: &[&[u8]]) -> Option<Right> {
+fn client_permission(words: &[&[u8]]) -> Option<Right> {
     let is_list = words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"LIST"));
     is_list.then_some(Right::read(Area::Server))
 }
 
-fn client(call: &mut Call<'_>) -> Reply {
-    about_client(call).unwrap_or_else(|reply| reply)
+fn client(context: &mut CommandContext<'_>) -> Reply {
+    run_client(context).unwrap_or_else(|reply| reply)
 }
 
-fn about_client(call: &mut Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
+fn run_client(context: &mut CommandContext<'_>) -> Result<Reply, Reply> {
+    let mut arguments = context.arguments();
     let what = arguments.word()?.to_ascii_uppercase();
     match what.as_slice() {
-        b"ID" => Ok(Reply::number(call.session.id)),
-        b"GETNAME" if call.session.name.is_empty() => Ok(Reply::Nil),
-        b"GETNAME" => Ok(Reply::text(&call.session.name)),
+        b"ID" => Ok(Reply::number(context.state.id)),
+        b"GETNAME" if context.state.name.is_empty() => Ok(Reply::Nil),
+        b"GETNAME" => Ok(Reply::text(&context.state.name)),
         b"SETNAME" => {
-            call.session.name = client_name(arguments.word()?)?;
-            call.session.tell_of_itself();
+            context.state.name = client_name(arguments.word()?)?;
+            context.state.update_client_list();
             Ok(OK)
         }
-        b"SETINFO" => set_info(call, &mut arguments),
-        b"INFO" => Ok(Reply::text(call.session.describe() + "\n")),
-        b"LIST" => list(call, &mut arguments),
-        b"HELP" => Ok(table::named(b"client").map_or(Reply::Nil, Spec::help)),
+        b"SETINFO" => set_info(context, &mut arguments),
+        b"INFO" => Ok(Reply::text(context.state.describe() + "\n")),
+        b"LIST" => list(context, &mut arguments),
+        b"HELP" => Ok(table::by_name(b"client").map_or(Reply::Nil, Spec::help)),
         b"NO-EVICT" | b"NO-TOUCH" => on_or_off(&mut arguments),
         _ => {
             let what = String::from_utf8_lossy(&what).into_owned();
@@ -192,29 +192,29 @@ fn about_client(call: &mut Call<'_>) -> Result<Reply, Reply> {
     }
 }
 
-fn list(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
-    if arguments.left() == 0 {
-        return Ok(Reply::text(call.shared().list_clients(|_| true)));
+fn list(context: &CommandContext<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
+    if arguments.remaining() == 0 {
+        return Ok(Reply::text(context.shared().list_clients(|_| true)));
     }
-    if arguments.take("TYPE") {
-        let normal = arguments.take("NORMAL");
+    if arguments.take_keyword("TYPE") {
+        let normal = arguments.take_keyword("NORMAL");
         if !normal {
             arguments.word()?;
         }
-        return arguments.end().map(|()| Reply::text(call.shared().list_clients(|_| normal)));
+        return arguments.end().map(|()| Reply::text(context.shared().list_clients(|_| normal)));
     }
-    if !arguments.take("ID") {
+    if !arguments.take_keyword("ID") {
         return Err(syntax_error());
     }
     let mut wanted = HashSet::from([arguments.count()?]);
-    while arguments.left() > 0 {
+    while arguments.remaining() > 0 {
         wanted.insert(arguments.count()?);
     }
-    Ok(Reply::text(call.shared().list_clients(|id| wanted.contains(&id))))
+    Ok(Reply::text(context.shared().list_clients(|id| wanted.contains(&id))))
 }
 
 fn on_or_off(arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
-    if arguments.take("ON") || arguments.take("OFF") {
+    if arguments.take_keyword("ON") || arguments.take_keyword("OFF") {
         arguments.end().map(|()| OK)
     } else {
         Err(syntax_error())
@@ -239,9 +239,12 @@ fn name_too_long() -> Reply {
     ))
 }
 
-fn set_info(call: &mut Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
-    let version = arguments.take("LIB-VER");
-    if !version && !arguments.take("LIB-NAME") {
+fn set_info(
+    context: &mut CommandContext<'_>,
+    arguments: &mut Arguments<'_>,
+) -> Result<Reply, Reply> {
+    let version = arguments.take_keyword("LIB-VER");
+    if !version && !arguments.take_keyword("LIB-NAME") {
         let what = String::from_utf8_lossy(arguments.word()?).into_owned();
         return Err(Reply::error(format!("ERR Unrecognized option '{what}'")));
     }
@@ -254,8 +257,8 @@ fn set_info(call: &mut Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply,
         let message = format!("ERR {what} cannot contain spaces, newlines or special characters.");
         return Err(Reply::error(message));
     }
-    let library = &mut call.session.library;
+    let library = &mut context.state.library;
     *(if version { &mut library.1 } else { &mut library.0 }) = text;
-    call.session.tell_of_itself();
+    context.state.update_client_list();
     Ok(OK)
 }

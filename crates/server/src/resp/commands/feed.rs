@@ -1,34 +1,34 @@
-//! Commands on the feed of changes: `FEED.READ`, `FEED.WATCH`.
+//! Commands on the feed of changes: `FEED.READ_DATA`, `FEED.WATCH`.
 
-use super::branches::{change, contract};
+use super::branches::{change_name, contract_name};
 use crate::resp::arguments::{Arguments, syntax_error};
-use crate::resp::feeds::{Awaited, Found, Reading, Telling, Until};
+use crate::resp::blocking_reads::{BlockingRead, FeedFormat, FeedPage, FeedRead, ReadEnd};
+use crate::resp::connection_state::{CommandContext, CommandOutcome};
+use crate::resp::permissions::KeyScope;
 use crate::resp::reply::{Protocol, Reply};
-use crate::resp::rights::Reach;
-use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Group, Handler, Spec};
 use mainstay::{Event, Filter};
 use std::sync::Arc;
 
 /// The most subscriptions of one connection.
-const WATCHES: usize = 16;
+const SUBSCRIPTION_LIMIT: usize = 16;
 /// The default limit for changes.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    Spec::new("feed.read", -1, Group::Feed, Run::Control(read))
-        .reaches(Reach::Range(range))
+    Spec::new("feed.read", -1, Group::Feed, Handler::Control(read))
+        .key_scope(KeyScope::Range(range))
         .syntax("[AFTER revision] [PREFIX p] [LIMIT n] [WAIT ms]")
-        .about("Committed changes behind a revision, in order"),
-    Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
+        .summarize("Committed changes behind a revision, in order"),
+    Spec::new("feed.watch", -1, Group::Feed, Handler::Control(watch))
         .syntax("[AFTER revision] [PREFIX p]")
-        .reaches(Reach::Range(range))
-        .about("Changes as they come, pushed"),
+        .key_scope(KeyScope::Range(range))
+        .summarize("Changes as they come, pushed"),
 ];
 
 /// The options of a request.
-struct Wish {
+struct FeedOptions {
     after: Option<u64>,
     filter: Filter,
     limit: usize,
@@ -38,97 +38,97 @@ struct Wish {
 /// Returns the prefix that a request reads. A request with invalid words returns no changes, and counts as
 /// all keys.
 fn range(words: &[&[u8]]) -> String {
-    read_wish(words).ok().and_then(|wish| wish.filter.prefix).unwrap_or_default()
+    parse_feed_options(words).ok().and_then(|options| options.filter.prefix).unwrap_or_default()
 }
 
-fn wish(call: &Call<'_>) -> Result<Wish, Reply> {
-    let mut wish = read_wish(call.words)?;
-    wish.limit = wish.limit.min(call.shared().settings.feed_changes);
-    Ok(wish)
+fn feed_options(context: &CommandContext<'_>) -> Result<FeedOptions, Reply> {
+    let mut options = parse_feed_options(context.words)?;
+    options.limit = options.limit.min(context.shared().settings.feed_changes);
+    Ok(options)
 }
 
-fn read_wish(words: &[&[u8]]) -> Result<Wish, Reply> {
-    let mut arguments = Arguments::behind(words);
-    let mut wish =
-        Wish { after: None, filter: Filter::default(), limit: DEFAULT_LIMIT, wait_ms: 0 };
-    while arguments.left() > 0 {
-        if arguments.take("AFTER") {
-            wish.after = Some(arguments.count()?)
-        } else if arguments.take("PREFIX") {
-            wish.filter.prefix = Some(arguments.text()?.to_owned());
-        } else if arguments.take("LIMIT") {
-            wish.limit = some(arguments.limit()?)?
-        } else if arguments.take("WAIT") {
-            wish.wait_ms = arguments.count()?
+fn parse_feed_options(words: &[&[u8]]) -> Result<FeedOptions, Reply> {
+    let mut arguments = Arguments::after_first(words);
+    let mut options =
+        FeedOptions { after: None, filter: Filter::default(), limit: DEFAULT_LIMIT, wait_ms: 0 };
+    while arguments.remaining() > 0 {
+        if arguments.take_keyword("AFTER") {
+            options.after = Some(arguments.count()?)
+        } else if arguments.take_keyword("PREFIX") {
+            options.filter.prefix = Some(arguments.text()?.to_owned());
+        } else if arguments.take_keyword("LIMIT") {
+            options.limit = positive_limit(arguments.limit()?)?
+        } else if arguments.take_keyword("WAIT") {
+            options.wait_ms = arguments.count()?
         } else {
             return Err(syntax_error());
         }
     }
-    Ok(wish)
+    Ok(options)
 }
 
 /// Checks that a limit is at least 1, as for all pages.
-fn some(limit: usize) -> Result<usize, Reply> {
+fn positive_limit(limit: usize) -> Result<usize, Reply> {
     match limit {
         0 => Err(Reply::error("INVALID a limit is at least 1")),
         limit => Ok(limit),
     }
 }
 
-fn read(call: &mut Call<'_>) -> Handled {
-    reading(call).unwrap_or_else(Handled::Reply)
+fn read(context: &mut CommandContext<'_>) -> CommandOutcome {
+    try_read(context).unwrap_or_else(CommandOutcome::Reply)
 }
 
-fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
-    let wish = wish(call)?;
-    let shared = call.shared();
-    let seat = shared.feed_seat(call.session.user.as_ref())?;
-    let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
-    let deadline_us = shared.deadline_us(wish.wait_ms);
-    let until = Until::Once { deadline_us };
-    let reading = Reading::new(feed, wish.limit, until, ROWS, seat);
-    let mut reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
-    match reading.look_briefly(shared.ticks_us()) {
-        Some(reply) => Ok(Handled::Reply(reply)),
-        None => Ok(Handled::Wait(Awaited::Changes(Box::new(reading)))),
+fn try_read(context: &mut CommandContext<'_>) -> Result<CommandOutcome, Reply> {
+    let options = feed_options(context)?;
+    let shared = context.shared();
+    let slot = shared.reserve_feed_slot(context.state.user.as_ref())?;
+    let feed = shared.db.watch(options.filter, options.after.unwrap_or(0))?;
+    let deadline_us = shared.deadline_us(options.wait_ms);
+    let until = ReadEnd::FirstResult { deadline_us };
+    let read = FeedRead::new(feed, options.limit, until, ROWS, slot);
+    let mut read = read.for_user(context.state.user.clone()).charged_to(&context.state.account);
+    match read.poll_briefly(shared.ticks_us()) {
+        Some(reply) => Ok(CommandOutcome::Reply(reply)),
+        None => Ok(CommandOutcome::BlockingRead(BlockingRead::Changes(Box::new(read)))),
     }
 }
 
 /// The error for a blocking read inside a transaction.
-pub fn no_waiting() -> Reply {
+pub fn waiting_not_allowed() -> Reply {
     Reply::error("ERR waiting is not for inside a transaction")
 }
 
-fn watch(call: &mut Call<'_>) -> Handled {
-    watching(call).unwrap_or_else(Handled::Reply)
+fn watch(context: &mut CommandContext<'_>) -> CommandOutcome {
+    try_watch(context).unwrap_or_else(CommandOutcome::Reply)
 }
 
-fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
-    if call.session.protocol != Protocol::Three {
+fn try_watch(context: &mut CommandContext<'_>) -> Result<CommandOutcome, Reply> {
+    if context.state.protocol != Protocol::Three {
         return Err(Reply::error("ERR FEED.WATCH pushes, which RESP2 cannot: say HELLO 3 first"));
     }
-    let wish = wish(call)?;
-    let seat = call.shared().feed_seat(call.session.user.as_ref())?;
+    let options = feed_options(context)?;
+    let slot = context.shared().reserve_feed_slot(context.state.user.as_ref())?;
     // The session itself holds one reference.
-    if Arc::strong_count(&call.session.watches) > WATCHES {
+    if Arc::strong_count(&context.state.subscriptions) > SUBSCRIPTION_LIMIT {
         return Err(Reply::error("ERR this connection watches as much as one may: connect again"));
     }
-    let db = &call.shared().db;
-    let limit = call.shared().settings.feed_changes;
-    let after = wish.after.unwrap_or_else(|| db.revision());
-    let feed = db.watch(wish.filter, after)?;
-    let reading = Reading::new(feed, limit, Until::Gone, ROWS, seat);
-    let reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
-    Ok(Handled::Watch(Box::new(reading.counted(call.session.watches.clone()))))
+    let db = &context.shared().db;
+    let limit = context.shared().settings.feed_changes;
+    let after = options.after.unwrap_or_else(|| db.revision());
+    let feed = db.watch(options.filter, after)?;
+    let read = FeedRead::new(feed, limit, ReadEnd::Disconnect, ROWS, slot);
+    let read = read.for_user(context.state.user.clone()).charged_to(&context.state.account);
+    Ok(CommandOutcome::Subscription(Box::new(read.counted_by(context.state.subscriptions.clone()))))
 }
 
 /// Rows have no values and no position. A client continues after the revision of the last row.
-const ROWS: Telling = Telling { shape: rows, values: false, place: false };
+const ROWS: FeedFormat = FeedFormat { format: rows_reply, values: false, position: false };
 
 /// Changes as a client sees them.
-fn rows(read: mainstay::Result<Found>) -> Reply {
+fn rows_reply(read: mainstay::Result<FeedPage>) -> Reply {
     match read {
-        Ok(found) => Reply::Array(found.events.into_iter().map(row).collect()),
+        Ok(page) => Reply::Array(page.events.into_iter().map(row).collect()),
         Err(error) => error.into(),
     }
 }
@@ -138,8 +138,8 @@ fn row(event: Event) -> Reply {
         Reply::number(event.revision),
         Reply::number(event.stamp),
         Reply::text(event.branch),
-        Reply::text(contract(event.contract)),
+        Reply::text(contract_name(event.contract)),
         Reply::text(event.key),
-        Reply::text(change(event.kind)),
+        Reply::text(change_name(event.kind)),
     ])
 }

@@ -4,12 +4,12 @@
 //! Fields are returned in the order of their names. `HSCAN` orders them by hash instead. Its cursor is then
 //! a number, and fields that are added or removed meanwhile do not move other fields.
 
-use super::cells::did;
+use super::cells::changed;
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error, wrong_type};
 use crate::resp::glob::Pattern;
-use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::plan::{Answers, Plan, ReplyFormat, single, unexpected_answer};
 use crate::resp::reply::{OK, Reply};
-use crate::resp::table::{Group, Run, Spec, wrong_arity};
+use crate::resp::table::{Group, Handler, Spec, wrong_arity};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{Answer, Code, Error, Field, Fields, HashCommand, Stamp};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,35 +23,41 @@ const FEW_FIELDS: usize = 64;
 pub const COMMANDS: &[Spec] = &[
     write("hset", -4, hset)
         .syntax("key field value [field value ...]")
-        .about("Sets fields; how many are new"),
-    write("hmset", -4, hmset).syntax("key field value [field value ...]").about("Sets fields"),
-    write("hsetnx", 4, hsetnx).syntax("key field value").about("Sets a field unless it is there"),
+        .summarize("Sets fields; how many are new"),
+    write("hmset", -4, hmset).syntax("key field value [field value ...]").summarize("Sets fields"),
+    write("hsetnx", 4, hsetnx)
+        .syntax("key field value")
+        .summarize("Sets a field unless it is there"),
     write("hdel", -3, hdel)
         .syntax("key field [field ...]")
-        .about("Deletes fields; how many there were"),
-    write("hincrby", 4, hincrby).syntax("key field by").about("Adds a whole number to a field"),
-    write("hincrbyfloat", 4, hincrbyfloat).syntax("key field by").about("Adds a number to a field"),
-    read("hget", 3, hget).syntax("key field").about("The value of a field"),
-    read("hmget", -3, hmget).syntax("key field [field ...]").about("The values of several fields"),
-    read("hgetall", 2, hgetall).syntax("key").about("All fields and their values"),
-    read("hkeys", 2, hkeys).syntax("key").about("All fields"),
-    read("hvals", 2, hvals).syntax("key").about("All values"),
-    read("hlen", 2, hlen).syntax("key").about("How many fields there are"),
-    read("hexists", 3, hexists).syntax("key field").about("Whether there is a field"),
-    read("hstrlen", 3, hstrlen).syntax("key field").about("The length of a field's value"),
+        .summarize("Deletes fields; how many there were"),
+    write("hincrby", 4, hincrby).syntax("key field by").summarize("Adds a whole number to a field"),
+    write("hincrbyfloat", 4, hincrbyfloat)
+        .syntax("key field by")
+        .summarize("Adds a number to a field"),
+    read("hget", 3, hget).syntax("key field").summarize("The value of a field"),
+    read("hmget", -3, hmget)
+        .syntax("key field [field ...]")
+        .summarize("The values of several fields"),
+    read("hgetall", 2, hgetall).syntax("key").summarize("All fields and their values"),
+    read("hkeys", 2, hkeys).syntax("key").summarize("All fields"),
+    read("hvals", 2, hvals).syntax("key").summarize("All values"),
+    read("hlen", 2, hlen).syntax("key").summarize("How many fields there are"),
+    read("hexists", 3, hexists).syntax("key field").summarize("Whether there is a field"),
+    read("hstrlen", 3, hstrlen).syntax("key field").summarize("The length of a field's value"),
     read("hrandfield", -2, hrandfield)
         .syntax("key [count [WITHVALUES]]")
-        .about("Some fields; with a negative count one may come twice"),
+        .summarize("Some fields; with a negative count one may come twice"),
     read("hscan", -3, hscan)
         .syntax("key cursor [MATCH pattern] [COUNT n]")
-        .about("Fields and their values, piece by piece"),
+        .summarize("Fields and their values, piece by piece"),
 ];
 
 /// A function that makes a plan.
 type Planner = fn(&[&[u8]]) -> Result<Plan, Reply>;
 
 const fn read(name: &'static str, arity: i32, plan: Planner) -> Spec {
-    Spec::new(name, arity, Group::Hashes, Run::Data(plan)).keys(1, 1, 1)
+    Spec::new(name, arity, Group::Hashes, Handler::Plan(plan)).keys(1, 1, 1)
 }
 
 const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
@@ -59,7 +65,7 @@ const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
 }
 
 /// Returns the error of Redis for fields that are no integers, and for keys of another type.
-fn redis_words(error: Error) -> Reply {
+fn redis_errors(error: Error) -> Reply {
     match error.code() {
         Code::WrongType => wrong_type(),
         Code::NotANumber => Reply::error("ERR hash value is not an integer"),
@@ -68,31 +74,36 @@ fn redis_words(error: Error) -> Reply {
     }
 }
 
-fn float_words(error: Error) -> Reply {
+fn float_errors(error: Error) -> Reply {
     match error.code() {
         Code::NotANumber => Reply::error("ERR hash value is not a float"),
         Code::Overflow => Reply::error("ERR increment would produce NaN or Infinity"),
-        _ => redis_words(error),
+        _ => redis_errors(error),
     }
 }
 
-const fn redis(reply: fn(Answers, Stamp) -> Reply) -> Shape {
-    Shape::with(reply, redis_words)
+const fn with_redis_errors(reply: fn(Answers, Stamp) -> Reply) -> ReplyFormat {
+    ReplyFormat::with_errors(reply, redis_errors)
 }
 
 fn hset(words: &[&[u8]]) -> Result<Plan, Reply> {
-    set(words, "hset", false, redis(count))
+    set(words, "hset", false, with_redis_errors(count))
 }
 
 fn hmset(words: &[&[u8]]) -> Result<Plan, Reply> {
-    set(words, "hmset", false, redis(|_, _| OK))
+    set(words, "hmset", false, with_redis_errors(|_, _| OK))
 }
 
 fn hsetnx(words: &[&[u8]]) -> Result<Plan, Reply> {
-    set(words, "hsetnx", true, redis(did))
+    set(words, "hsetnx", true, with_redis_errors(changed))
 }
 
-fn set(words: &[&[u8]], command: &str, only_absent: bool, shape: Shape) -> Result<Plan, Reply> {
+fn set(
+    words: &[&[u8]],
+    command: &str,
+    only_absent: bool,
+    shape: ReplyFormat,
+) -> Result<Plan, Reply> {
     let (pairs, []) = words[2..].as_chunks::<2>() else { return Err(wrong_arity(command)) };
     let pairs = pairs
         .iter()
@@ -102,9 +113,9 @@ fn set(words: &[&[u8]], command: &str, only_absent: bool, shape: Shape) -> Resul
 }
 
 fn count(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Count(count)) => Reply::number(count),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
@@ -114,19 +125,19 @@ fn fields(words: &[&[u8]]) -> Result<Vec<Field>, Reply> {
 
 fn hdel(words: &[&[u8]]) -> Result<Plan, Reply> {
     let command = HashCommand::Delete { key: name(words[1])?, fields: fields(&words[2..])? };
-    Ok(Plan::one(command, redis(count)))
+    Ok(Plan::one(command, with_redis_errors(count)))
 }
 
 fn hincrby(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let by = Arguments::behind(&words[2..]).whole()?;
+    let by = Arguments::after_first(&words[2..]).integer()?;
     let command = HashCommand::Add { key: name(words[1])?, field: Field::new(words[2])?, by };
-    Ok(Plan::one(command, redis(whole_sum)))
+    Ok(Plan::one(command, with_redis_errors(integer_sum)))
 }
 
-fn whole_sum(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
-        Some(Answer::Sum(sum)) => sum.parse().map_or_else(|_| unexpected(), Reply::Int),
-        _ => unexpected(),
+fn integer_sum(answers: Answers, _: Stamp) -> Reply {
+    match single(answers) {
+        Some(Answer::Sum(sum)) => sum.parse().map_or_else(|_| unexpected_answer(), Reply::Int),
+        _ => unexpected_answer(),
     }
 }
 
@@ -135,7 +146,7 @@ fn hincrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
     let field = Field::new(words[2])?;
     let by = float(words[3])?;
     let command = HashCommand::AddFloat { key, field, by };
-    Ok(Plan::one(command, Shape::with(sum, float_words)))
+    Ok(Plan::one(command, ReplyFormat::with_errors(sum, float_errors)))
 }
 
 /// Checks the increment and returns its text unchanged.
@@ -151,70 +162,72 @@ fn float(word: &[u8]) -> Result<String, Reply> {
 }
 
 fn sum(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Sum(sum)) => Reply::text(sum),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
 /// Creates a plan that reads one field.
 fn one_field(words: &[&[u8]], reply: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
     let fields = Some(fields(&words[2..3])?);
-    Ok(Plan::one(HashCommand::Get { key: name(words[1])?, fields }, redis(reply)))
+    Ok(Plan::one(HashCommand::Get { key: name(words[1])?, fields }, with_redis_errors(reply)))
 }
 
-fn all_fields(words: &[&[u8]], shape: Shape) -> Result<Plan, Reply> {
+fn all_fields(words: &[&[u8]], shape: ReplyFormat) -> Result<Plan, Reply> {
     Ok(Plan::one(HashCommand::Get { key: name(words[1])?, fields: None }, shape))
 }
 
 /// Returns the fields of the answer, or no fields if the record does not exist.
-fn found(answers: Answers) -> Result<Fields, Reply> {
-    match only(answers) {
+fn fields_of_answer(answers: Answers) -> Result<Fields, Reply> {
+    match single(answers) {
         Some(Answer::Record(record)) => Ok(record.map(|it| it.fields).unwrap_or_default()),
-        _ => Err(unexpected()),
+        _ => Err(unexpected_answer()),
     }
 }
 
 /// Makes a reply from the fields of the answer.
-fn of_found(answers: Answers, reply: impl FnOnce(Fields) -> Reply) -> Reply {
-    found(answers).map_or_else(|reply| reply, reply)
+fn reply_from_fields(answers: Answers, reply: impl FnOnce(Fields) -> Reply) -> Reply {
+    fields_of_answer(answers).map_or_else(|reply| reply, reply)
 }
 
-fn only_value(fields: Fields) -> Option<Vec<u8>> {
+fn single_value(fields: Fields) -> Option<Vec<u8>> {
     fields.into_iter().next().map(|(_, value)| value)
 }
 
 fn hget(words: &[&[u8]]) -> Result<Plan, Reply> {
     one_field(words, |answers, _| {
-        of_found(answers, |fields| Reply::maybe(only_value(fields).map(Reply::Bulk)))
+        reply_from_fields(answers, |fields| Reply::maybe(single_value(fields).map(Reply::Bulk)))
     })
 }
 
 fn hexists(words: &[&[u8]]) -> Result<Plan, Reply> {
-    one_field(words, |answers, _| of_found(answers, |it| Reply::Int((!it.is_empty()).into())))
+    one_field(words, |answers, _| {
+        reply_from_fields(answers, |it| Reply::Int((!it.is_empty()).into()))
+    })
 }
 
 fn hstrlen(words: &[&[u8]]) -> Result<Plan, Reply> {
     one_field(words, |answers, _| {
-        let length = |fields| only_value(fields).map_or(0, |value| value.len() as u64);
-        of_found(answers, |fields| Reply::number(length(fields)))
+        let length = |fields| single_value(fields).map_or(0, |value| value.len() as u64);
+        reply_from_fields(answers, |fields| Reply::number(length(fields)))
     })
 }
 
 fn hmget(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let asked = fields(&words[2..])?;
-    let fields = (asked.len() <= FEW_FIELDS).then(|| asked.clone());
+    let requested = fields(&words[2..])?;
+    let fields = (requested.len() <= FEW_FIELDS).then(|| requested.clone());
     let reply = move |answers: Answers, _: Stamp| {
-        of_found(answers, |fields| {
+        reply_from_fields(answers, |fields| {
             Reply::Array(
-                asked
+                requested
                     .iter()
                     .map(|field| Reply::maybe(fields.get(field.as_bytes()).map(Reply::text)))
                     .collect(),
             )
         })
     };
-    let shape = Shape::asked(reply, redis_words);
+    let shape = ReplyFormat::closure(reply, redis_errors);
     Ok(Plan::one(HashCommand::Get { key: name(words[1])?, fields }, shape))
 }
 
@@ -223,33 +236,36 @@ fn pair((field, value): (Field, Vec<u8>)) -> (Reply, Reply) {
 }
 
 fn hgetall(words: &[&[u8]]) -> Result<Plan, Reply> {
-    whole(words, |fields| Reply::Map(fields.into_iter().map(pair).collect()))
+    parse_integer(words, |fields| Reply::Map(fields.into_iter().map(pair).collect()))
 }
 
 fn hkeys(words: &[&[u8]]) -> Result<Plan, Reply> {
-    whole(words, |fields| Reply::texts(fields.iter().map(|(field, _)| field.as_bytes())))
+    parse_integer(words, |fields| Reply::texts(fields.iter().map(|(field, _)| field.as_bytes())))
 }
 
 fn hvals(words: &[&[u8]]) -> Result<Plan, Reply> {
     let value = |(_, value): (Field, Vec<u8>)| Reply::Bulk(value);
-    whole(words, move |fields| Reply::Array(fields.into_iter().map(value).collect()))
+    parse_integer(words, move |fields| Reply::Array(fields.into_iter().map(value).collect()))
 }
 
 fn hlen(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(HashCommand::Count { key: name(words[1])? }, redis(count)))
+    Ok(Plan::one(HashCommand::Count { key: name(words[1])? }, with_redis_errors(count)))
 }
 
 /// Creates a plan whose reply uses all fields.
-fn whole(
+fn parse_integer(
     words: &[&[u8]],
     reply: impl Fn(Fields) -> Reply + Send + Sync + 'static,
 ) -> Result<Plan, Reply> {
-    all_fields(words, Shape::asked(move |answers, _| of_found(answers, &reply), redis_words))
+    all_fields(
+        words,
+        ReplyFormat::closure(move |answers, _| reply_from_fields(answers, &reply), redis_errors),
+    )
 }
 
 fn hrandfield(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let Some(given) = words.get(2) else { return at_random(words, one_at_random) };
-    let count = crate::resp::request::whole(given).ok_or_else(not_an_integer)?;
+    let Some(word) = words.get(2) else { return at_random(words, one_at_random) };
+    let count = crate::resp::request::parse_integer(word).ok_or_else(not_an_integer)?;
     if count == i64::MIN {
         let most = i64::MAX;
         let message = format!("ERR value is out of range, value must between -{most} and {most}");
@@ -263,58 +279,60 @@ fn hrandfield(words: &[&[u8]]) -> Result<Plan, Reply> {
     if with_values && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
         return Err(Reply::error("ERR value is out of range"));
     }
-    at_random(words, move |fields, chance| some_at_random(fields, count, with_values, chance))
+    at_random(words, move |fields, rng| several_at_random(fields, count, with_values, rng))
 }
 
 /// Creates a plan whose reply uses random fields.
 fn at_random(
     words: &[&[u8]],
-    reply: impl Fn(Fields, Chance) -> Reply + Send + Sync + 'static,
+    reply: impl Fn(Fields, FieldRng) -> Reply + Send + Sync + 'static,
 ) -> Result<Plan, Reply> {
-    let reply = move |answers: Answers, chance: u64| {
-        of_found(answers, |fields| reply(fields, Chance(chance)))
+    let reply = move |answers: Answers, seed: u64| {
+        reply_from_fields(answers, |fields| reply(fields, FieldRng(seed)))
     };
-    all_fields(words, Shape::by_chance(reply, redis_words))
+    all_fields(words, ReplyFormat::random(reply, redis_errors))
 }
 
-fn one_at_random(fields: Fields, mut chance: Chance) -> Reply {
+fn one_at_random(fields: Fields, mut rng: FieldRng) -> Reply {
     match fields.len() {
         0 => Reply::Nil,
         count => {
-            let place = chance.below(count);
-            Reply::maybe(fields.iter().nth(place).map(|(field, _)| Reply::text(field.as_bytes())))
+            let position = rng.below(count);
+            Reply::maybe(
+                fields.iter().nth(position).map(|(field, _)| Reply::text(field.as_bytes())),
+            )
         }
     }
 }
 
 /// Returns `count` distinct fields. With a negative count, returns that many fields, which may repeat.
-fn some_at_random(fields: Fields, count: i64, with_values: bool, mut chance: Chance) -> Reply {
-    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+fn several_at_random(fields: Fields, count: i64, with_values: bool, mut rng: FieldRng) -> Reply {
+    let wanted_count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let mut all: Vec<(Field, Vec<u8>)> = fields.into_iter().collect();
     if count >= 0 || all.is_empty() {
-        let wanted = wanted.min(all.len());
-        for place in 0..wanted {
-            let other = place + chance.below(all.len() - place);
-            all.swap(place, other);
+        let wanted_count = wanted_count.min(all.len());
+        for position in 0..wanted_count {
+            let other = position + rng.below(all.len() - position);
+            all.swap(position, other);
         }
-        all.truncate(wanted);
-        return shown(all, with_values);
+        all.truncate(wanted_count);
+        return fields_reply(all, with_values);
     }
     let largest_bytes = all
         .iter()
         .map(|(field, value)| field.as_bytes().len() + value.len() + 64)
         .max()
         .unwrap_or_default();
-    if wanted.saturating_mul(largest_bytes) > ANSWERS_LIMIT_BYTES {
+    if wanted_count.saturating_mul(largest_bytes) > ANSWERS_LIMIT_BYTES {
         let limit = ANSWERS_LIMIT_BYTES >> 20;
         let message = format!("TOOLARGE so many fields take more than {limit} MiB: ask for fewer");
         return Reply::error(message);
     }
-    let picked = (0..wanted).map(|_| all[chance.below(all.len())].clone());
-    shown(picked.collect(), with_values)
+    let picked = (0..wanted_count).map(|_| all[rng.below(all.len())].clone());
+    fields_reply(picked.collect(), with_values)
 }
 
-fn shown(fields: Vec<(Field, Vec<u8>)>, with_values: bool) -> Reply {
+fn fields_reply(fields: Vec<(Field, Vec<u8>)>, with_values: bool) -> Reply {
     if with_values {
         Reply::Pairs(fields.into_iter().map(pair).collect())
     } else {
@@ -323,9 +341,9 @@ fn shown(fields: Vec<(Field, Vec<u8>)>, with_values: bool) -> Reply {
 }
 
 /// A pseudo-random generator for picking fields.
-struct Chance(u64);
+struct FieldRng(u64);
 
-impl Chance {
+impl FieldRng {
     /// Returns a number below `limit`, which must not be 0.
     fn below(&mut self, limit: usize) -> usize {
         // SplitMix64.
@@ -338,21 +356,21 @@ impl Chance {
 }
 
 /// The options of `HSCAN`.
-struct Scan {
+struct HashScanOptions {
     pattern: Option<Pattern>,
     count: usize,
 }
 
-impl Scan {
-    fn read(words: &[&[u8]]) -> Result<Scan, Reply> {
-        let mut arguments = Arguments::behind(words);
-        let mut scan = Scan { pattern: None, count: SCAN_COUNT };
-        while arguments.left() > 0 {
-            if arguments.take("MATCH") {
+impl HashScanOptions {
+    fn read(words: &[&[u8]]) -> Result<HashScanOptions, Reply> {
+        let mut arguments = Arguments::after_first(words);
+        let mut scan = HashScanOptions { pattern: None, count: SCAN_COUNT };
+        while arguments.remaining() > 0 {
+            if arguments.take_keyword("MATCH") {
                 scan.pattern = Some(Pattern::new(arguments.word()?)?);
-            } else if arguments.take("COUNT") {
-                let given = usize::try_from(arguments.whole()?).ok();
-                scan.count = given.filter(|n| *n > 0).ok_or_else(syntax_error)?;
+            } else if arguments.take_keyword("COUNT") {
+                let word = usize::try_from(arguments.integer()?).ok();
+                scan.count = word.filter(|n| *n > 0).ok_or_else(syntax_error)?;
             } else {
                 return Err(syntax_error());
             }
@@ -362,42 +380,42 @@ impl Scan {
 }
 
 fn hscan(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(&words[1..]);
+    let mut arguments = Arguments::after_first(&words[1..]);
     let cursor = arguments.count().map_err(|_| Reply::error("ERR invalid cursor"))?;
     // Redis reads the key first, so invalid options are no error for a missing key.
-    let scan = Scan::read(&words[2..]);
+    let scan = HashScanOptions::read(&words[2..]);
     let pattern = scan.as_ref().ok().and_then(|scan| scan.pattern.as_ref());
     let pattern_bytes = pattern.map_or(0, Pattern::bytes);
-    let plan = whole(words, move |fields| match &scan {
-        _ if fields.is_empty() => piece(0, Vec::new()),
-        Ok(scan) => page(fields, cursor, scan),
+    let plan = parse_integer(words, move |fields| match &scan {
+        _ if fields.is_empty() => scan_reply(0, Vec::new()),
+        Ok(scan) => scan_page(fields, cursor, scan),
         Err(reply) => reply.clone(),
     })?;
-    Ok(plan.matching(pattern_bytes))
+    Ok(plan.with_pattern_bytes(pattern_bytes))
 }
 
 /// Returns `count` fields from the cursor on, plus further fields with the same position as the last one.
-fn page(fields: Fields, cursor: u64, scan: &Scan) -> Reply {
-    let placed = fields.into_iter().map(|(field, value)| (place(&field), field, value));
-    let mut placed: Vec<_> = placed.filter(|(place, ..)| *place >= cursor).collect();
-    placed.sort_unstable_by_key(|(place, ..)| *place);
-    let behind = placed.get(scan.count - 1).map_or(u64::MAX, |(last, ..)| last + 1);
-    let next = placed.iter().map(|(place, ..)| *place).find(|place| *place >= behind);
-    let given = placed.into_iter().take_while(|(place, ..)| *place < behind);
+fn scan_page(fields: Fields, cursor: u64, scan: &HashScanOptions) -> Reply {
+    let positioned = fields.into_iter().map(|(field, value)| (scan_position(&field), field, value));
+    let mut positioned: Vec<_> = positioned.filter(|(position, ..)| *position >= cursor).collect();
+    positioned.sort_unstable_by_key(|(position, ..)| *position);
+    let end = positioned.get(scan.count - 1).map_or(u64::MAX, |(last, ..)| last + 1);
+    let next = positioned.iter().map(|(position, ..)| *position).find(|position| *position >= end);
+    let selected = positioned.into_iter().take_while(|(position, ..)| *position < end);
     let glob = scan.pattern.as_ref().map(Pattern::compile);
-    let fits = |field: &Field| glob.as_ref().is_none_or(|glob| glob.matches(field.as_bytes()));
-    let fitting = given.filter(|(_, field, _)| fits(field));
-    piece(next.unwrap_or(0), fitting.map(|(_, field, value)| (field, value)).collect())
+    let matches = |field: &Field| glob.as_ref().is_none_or(|glob| glob.matches(field.as_bytes()));
+    let matching = selected.filter(|(_, field, _)| matches(field));
+    scan_reply(next.unwrap_or(0), matching.map(|(_, field, value)| (field, value)).collect())
 }
 
-fn piece(next: u64, fields: Vec<(Field, Vec<u8>)>) -> Reply {
+fn scan_reply(next: u64, fields: Vec<(Field, Vec<u8>)>) -> Reply {
     let words = fields.into_iter().map(pair).flat_map(|(field, value)| [field, value]);
     Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(words.collect())])
 }
 
 /// Returns the position of a field in a scan. It is above 0, and small enough for clients that store
 /// numbers as floats.
-fn place(field: &Field) -> u64 {
+fn scan_position(field: &Field) -> u64 {
     let mut hasher = DefaultHasher::new();
     field.as_bytes().hash(&mut hasher);
     (hasher.finish() >> 12) + 1
@@ -426,12 +444,12 @@ mod tests {
     fn a_scan_gives_what_stays_once_whatever_comes_and_goes() {
         let mut fields = record(100);
         let mut cursor = 0;
-        let mut seen = Vec::new();
-        let scan = Scan { pattern: None, count: 7 };
+        let mut returned = Vec::new();
+        let scan = HashScanOptions { pattern: None, count: 7 };
         for round in 0.. {
-            let (next, given) = words(&page(fields.clone(), cursor, &scan));
-            assert!(given.len() <= 7);
-            seen.extend(given);
+            let (next, names) = words(&scan_page(fields.clone(), cursor, &scan));
+            assert!(names.len() <= 7);
+            returned.extend(names);
             // The fields with even numbers stay.
             fields.remove(&Field::new(format!("f{}", 2 * round + 1)).unwrap());
             fields.insert(Field::new(format!("new{round}")).unwrap(), Vec::new());
@@ -442,31 +460,31 @@ mod tests {
         }
         for n in (0..100).step_by(2) {
             let field = format!("f{n}");
-            assert_eq!(seen.iter().filter(|it| **it == field).count(), 1, "{field}");
+            assert_eq!(returned.iter().filter(|it| **it == field).count(), 1, "{field}");
         }
     }
 
     #[test]
     fn chance_gives_each_field_once_or_as_often_as_told() {
-        let lengths = |count, pairs| match some_at_random(record(5), count, pairs, Chance(7)) {
+        let lengths = |count, pairs| match several_at_random(record(5), count, pairs, FieldRng(7)) {
             Reply::Array(items) => items.len(),
             Reply::Pairs(pairs) => 2 * pairs.len(),
             other => panic!("{other:?}"),
         };
         assert_eq!((lengths(3, false), lengths(9, false), lengths(0, false)), (3, 5, 0));
         assert_eq!((lengths(-9, false), lengths(-9, true), lengths(2, true)), (9, 18, 4));
-        let Reply::Array(mut all) = some_at_random(record(5), 5, false, Chance(7)) else {
+        let Reply::Array(mut all) = several_at_random(record(5), 5, false, FieldRng(7)) else {
             panic!()
         };
         all.sort_by_key(|reply| format!("{reply:?}"));
         all.dedup();
         assert_eq!(all.len(), 5);
         assert!(
-            some_at_random(record(5), -i64::MAX, false, Chance(7)).is_error(),
+            several_at_random(record(5), -i64::MAX, false, FieldRng(7)).is_error(),
             "too much at once"
         );
         assert_eq!(
-            some_at_random(Fields::default(), -3, false, Chance(7)),
+            several_at_random(Fields::default(), -3, false, FieldRng(7)),
             Reply::Array(Vec::new())
         );
     }

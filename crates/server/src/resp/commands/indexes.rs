@@ -1,33 +1,33 @@
 //! Commands on record indexes: `REC.INDEX`, `REC.EXPLAIN`.
 
-use super::branches::reply;
-use super::records::Asked;
+use super::branches::reply_from;
+use super::records::ScanOptions;
 use crate::resp::arguments::{Arguments, syntax_error};
+use crate::resp::connection_state::{CommandContext, WorkerJob};
+use crate::resp::permissions::{KeyScope, Requirement};
 use crate::resp::reply::Reply;
-use crate::resp::rights::{Needs, Reach};
-use crate::resp::session::{Call, Job};
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Group, Handler, Spec};
 use crate::security::{Area, Right};
 use mainstay::IndexInfo;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    Spec::new("rec.index", -2, Group::Records, Run::Slow(index))
+    Spec::new("rec.index", -2, Group::Records, Handler::LongWork(index))
         .writes()
-        .needs(Needs::Words(right))
-        .reaches(Reach::Everything)
+        .requires(Requirement::Words(required_permission))
+        .key_scope(KeyScope::Everything)
         .audited(2)
         .syntax("ADD|DROP|LIST [prefix] [field ...] [id]")
-        .about("Indexes that scans use by themselves: declares one (its number), drops one, lists them"),
-    Spec::new("rec.explain", -2, Group::Records, Run::Settled(explain))
-        .reaches(Reach::Range(prefix))
+        .summarize("Indexes that scans use by themselves: declares one (its number), drops one, lists them"),
+    Spec::new("rec.explain", -2, Group::Records, Handler::Sequenced(explain))
+        .key_scope(KeyScope::Range(prefix))
         .syntax("prefix [WHERE field op value]")
-        .about("How a scan would go about it: by which index, or why by none"),
+        .summarize("How a scan would go about it: by which index, or why by none"),
 ];
 
 /// An index concerns all records: listing indexes needs the read permission, changing them the admin
 /// permission.
-fn right(words: &[&[u8]]) -> Option<Right> {
+fn required_permission(words: &[&[u8]]) -> Option<Right> {
     match words.get(1) {
         Some(word) if word.eq_ignore_ascii_case(b"LIST") => Some(Right::read(Area::Records)),
         _ => Some(Right::write(Area::Admin)),
@@ -38,36 +38,38 @@ fn prefix(words: &[&[u8]]) -> String {
     words.get(1).map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default()
 }
 
-fn index(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let mut arguments = call.arguments();
-    if arguments.take("ADD") {
-        add(call, &mut arguments)
-    } else if arguments.take("DROP") {
+fn index(context: &mut CommandContext<'_>) -> Result<WorkerJob, Reply> {
+    let mut arguments = context.arguments();
+    if arguments.take_keyword("ADD") {
+        add(context, &mut arguments)
+    } else if arguments.take_keyword("DROP") {
         let id = arguments.count()?;
         arguments.end()?;
-        let records = call.shared().db.records();
+        let records = context.shared().db.records();
         Ok(Box::new(move || match u32::try_from(id) {
-            Ok(id) => reply(records.drop_index(id), |did| Reply::Int(did.into())),
+            Ok(id) => reply_from(records.drop_index(id), |did| Reply::Int(did.into())),
             Err(_) => Reply::Int(0),
         }))
-    } else if arguments.take("LIST") {
+    } else if arguments.take_keyword("LIST") {
         arguments.end()?;
-        let records = call.shared().db.records();
+        let records = context.shared().db.records();
         let rows = |all: Vec<IndexInfo>| Reply::Array(all.into_iter().map(row).collect());
-        Ok(Box::new(move || reply(records.indexes(), rows)))
+        Ok(Box::new(move || reply_from(records.indexes(), rows)))
     } else {
         Err(syntax_error())
     }
 }
 
-fn add(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Job, Reply> {
+fn add(context: &CommandContext<'_>, arguments: &mut Arguments<'_>) -> Result<WorkerJob, Reply> {
     let prefix = arguments.text()?.to_owned();
     let mut fields = vec![arguments.word()?.to_vec()];
-    while arguments.left() > 0 {
+    while arguments.remaining() > 0 {
         fields.push(arguments.word()?.to_vec());
     }
-    let records = call.shared().db.records();
-    Ok(Box::new(move || reply(records.add_index(&prefix, &fields), |id| Reply::number(id.into()))))
+    let records = context.shared().db.records();
+    Ok(Box::new(move || {
+        reply_from(records.add_index(&prefix, &fields), |id| Reply::number(id.into()))
+    }))
 }
 
 /// An index as a client sees it: its id, prefix and fields, the revision from which it serves queries (nil
@@ -82,14 +84,14 @@ fn row(info: IndexInfo) -> Reply {
     ])
 }
 
-fn explain(call: &mut Call<'_>) -> Reply {
-    let explained = || -> Result<Reply, Reply> {
-        let asked = Asked::read(call.words)?;
-        let Asked { prefix, filters, after: None, limit: None, at: None } = asked else {
+fn explain(context: &mut CommandContext<'_>) -> Reply {
+    let explain = || -> Result<Reply, Reply> {
+        let options = ScanOptions::read(context.words)?;
+        let ScanOptions { prefix, filters, after: None, limit: None, at: None } = options else {
             return Err(syntax_error());
         };
-        let branch = call.shared().db.branch(&call.session.branch)?;
+        let branch = context.shared().db.branch(&context.state.branch)?;
         Ok(Reply::text(branch.records().explain(&prefix, &filters)?))
     };
-    explained().unwrap_or_else(|reply| reply)
+    explain().unwrap_or_else(|reply| reply)
 }

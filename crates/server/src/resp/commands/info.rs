@@ -3,25 +3,25 @@
 use crate::memory::Kind;
 use crate::process;
 use crate::resp::Shared;
+use crate::resp::connection_state::CommandContext;
+use crate::resp::counters::CounterTotals;
 use crate::resp::reply::Reply;
-use crate::resp::session::Call;
-use crate::resp::table::{Group, Run, Spec};
-use crate::resp::tally::Totals;
+use crate::resp::table::{Group, Handler, Spec};
 use mainstay::Stats;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
 /// The commands of this file.
-pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, Group::Server, Run::Session(info))
+pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, Group::Server, Handler::Immediate(info))
     .without_data()
     .syntax("[section ...]")
-    .about("Figures about the server, as text; sections can be named")];
+    .summarize("Figures about the server, as text; sections can be named")];
 
 /// A section: its title, and its lines.
 type Section = (&'static str, Vec<(String, String)>);
 
-fn info(call: &mut Call<'_>) -> Reply {
-    let names = call.arguments().rest();
+fn info(context: &mut CommandContext<'_>) -> Reply {
+    let names = context.arguments().rest();
     let all = |name: &&[u8]| {
         [b"all".as_slice(), b"everything", b"default"]
             .iter()
@@ -30,12 +30,12 @@ fn info(call: &mut Call<'_>) -> Reply {
     let every = names.is_empty() || names.iter().any(all);
     let wanted =
         |title: &str| every || names.iter().any(|name| name.eq_ignore_ascii_case(title.as_bytes()));
-    let sections = sections(call.shared()).into_iter().filter(|(title, _)| wanted(title));
-    let text: Vec<String> = sections.map(|section| written(&section)).collect();
+    let sections = sections(context.shared()).into_iter().filter(|(title, _)| wanted(title));
+    let text: Vec<String> = sections.map(|section| section_text(&section)).collect();
     Reply::text(text.join("\r\n"))
 }
 
-fn written((title, lines): &Section) -> String {
+fn section_text((title, lines): &Section) -> String {
     let lines: String = lines.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
     format!("# {title}\r\n{lines}")
 }
@@ -46,7 +46,7 @@ fn line(name: &str, value: impl Display) -> (String, String) {
 
 fn sections(shared: &Shared) -> Vec<Section> {
     let stats = shared.db.stats();
-    let totals = shared.figures.totals();
+    let totals = shared.metrics.totals();
     vec![
         ("Server", server(shared)),
         ("Clients", clients(shared)),
@@ -79,8 +79,8 @@ fn server(shared: &Shared) -> Vec<(String, String)> {
 }
 
 fn clients(shared: &Shared) -> Vec<(String, String)> {
-    let figures = &shared.figures;
-    let waiting = [&figures.feed_readers, &figures.tasks_waiting];
+    let metrics = &shared.metrics;
+    let waiting = [&metrics.feed_readers, &metrics.tasks_waiting];
     let waiting: u64 = waiting.iter().map(|figure| figure.load(Ordering::Relaxed)).sum();
     vec![
         line("connected_clients", shared.client_count()),
@@ -92,7 +92,7 @@ fn clients(shared: &Shared) -> Vec<(String, String)> {
 fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
     let resident = process::resident_bytes().unwrap_or_default();
     let budget = &shared.memory;
-    let held = Kind::ALL
+    let held_bytes = Kind::ALL
         .map(|kind| line(&format!("client_{}_bytes", kind.name()), budget.held_bytes(kind)));
     let mut lines = vec![
         line("used_memory_rss", resident),
@@ -104,7 +104,7 @@ fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
         line("client_bytes_limit", budget.settings().total_bytes),
         line("client_reservations_refused", budget.refused()),
     ];
-    lines.extend(held);
+    lines.extend(held_bytes);
     lines
 }
 
@@ -123,14 +123,14 @@ fn persistence(stats: &Stats) -> Vec<(String, String)> {
     ]
 }
 
-fn counts(shared: &Shared, totals: &Totals, stats: &Stats) -> Vec<(String, String)> {
-    let figures = &shared.figures;
+fn counts(shared: &Shared, totals: &CounterTotals, stats: &Stats) -> Vec<(String, String)> {
+    let metrics = &shared.metrics;
     vec![
-        line("total_connections_received", figures.accepted.load(Ordering::Relaxed)),
-        line("rejected_connections", figures.rejected.load(Ordering::Relaxed)),
+        line("total_connections_received", metrics.accepted.load(Ordering::Relaxed)),
+        line("rejected_connections", metrics.rejected.load(Ordering::Relaxed)),
         line(
             "client_output_buffer_limit_disconnections",
-            figures.slow_readers.load(Ordering::Relaxed),
+            metrics.slow_readers.load(Ordering::Relaxed),
         ),
         line("total_commands_processed", totals.command_count()),
         line("total_error_replies", totals.error_count()),
@@ -147,14 +147,16 @@ fn counts(shared: &Shared, totals: &Totals, stats: &Stats) -> Vec<(String, Strin
     ]
 }
 
-fn commands(totals: &Totals) -> Vec<(String, String)> {
+fn commands(totals: &CounterTotals) -> Vec<(String, String)> {
     let called = totals.commands.iter();
     called.map(|(name, calls)| line(&format!("cmdstat_{name}"), format!("calls={calls}"))).collect()
 }
 
-fn errors(totals: &Totals) -> Vec<(String, String)> {
-    let met = totals.errors.iter();
-    met.map(|(kind, count)| line(&format!("errorstat_{kind}"), format!("count={count}"))).collect()
+fn errors(totals: &CounterTotals) -> Vec<(String, String)> {
+    let kinds = totals.errors.iter();
+    kinds
+        .map(|(kind, count)| line(&format!("errorstat_{kind}"), format!("count={count}")))
+        .collect()
 }
 
 fn security(shared: &Shared) -> Vec<(String, String)> {

@@ -2,12 +2,12 @@
 
 use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
-use crate::resp::plan::{Answers, Plan, Shape, only, too_many_commands, unexpected};
+use crate::resp::connection_state::{CommandContext, WorkerJob};
+use crate::resp::permissions::{KeyScope, Requirement};
+use crate::resp::plan::{Answers, Plan, ReplyFormat, single, too_many_commands, unexpected_answer};
 use crate::resp::reply::{OK, Reply};
-use crate::resp::request::whole;
-use crate::resp::rights::{Needs, Reach};
-use crate::resp::session::{Call, Job};
-use crate::resp::table::{Asker, Elsewhere, Group, Run, Spec};
+use crate::resp::request::parse_integer;
+use crate::resp::table::{Group, Handler, OutsideTransaction, PlanContext, Spec};
 use crate::security::{Area, Right};
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
@@ -29,81 +29,108 @@ const STEP_LOOKS: usize = 2_000;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    data("del", -2, del)
+    data("del", -2, delete_keys)
         .writes()
         .keys(1, -1, 1)
         .syntax("key [key ...]")
-        .about("Deletes keys; how many there were"),
-    data("unlink", -2, del)
+        .summarize("Deletes keys; how many there were"),
+    data("unlink", -2, delete_keys)
         .writes()
         .keys(1, -1, 1)
         .syntax("key [key ...]")
-        .about("Deletes keys; how many there were"),
+        .summarize("Deletes keys; how many there were"),
     data("exists", -2, exists)
         .keys(1, -1, 1)
         .syntax("key [key ...]")
-        .about("How many of these keys there are"),
+        .summarize("How many of these keys there are"),
     data("touch", -2, exists)
         .keys(1, -1, 1)
         .syntax("key [key ...]")
-        .about("How many of these keys there are"),
-    data("type", 2, kind).keys(1, 1, 1).syntax("key").about("What a key holds"),
+        .summarize("How many of these keys there are"),
+    data("type", 2, kind).keys(1, 1, 1).syntax("key").summarize("What a key holds"),
     data("expire", -3, expire)
         .writes()
         .keys(1, 1, 1)
         .syntax("key seconds [NX | XX | GT | LT]")
-        .about("A key lives for so many seconds"),
+        .summarize("A key lives for so many seconds"),
     data("pexpire", -3, pexpire)
         .writes()
         .keys(1, 1, 1)
         .syntax("key ms [NX | XX | GT | LT]")
-        .about("A key lives for so many milliseconds"),
+        .summarize("A key lives for so many milliseconds"),
     data("expireat", -3, expireat)
         .writes()
         .keys(1, 1, 1)
         .syntax("key unix-seconds [NX | XX | GT | LT]")
-        .about("A key lives until this second"),
+        .summarize("A key lives until this second"),
     data("pexpireat", -3, pexpireat)
         .writes()
         .keys(1, 1, 1)
         .syntax("key unix-ms [NX | XX | GT | LT]")
-        .about("A key lives until this millisecond"),
-    data("persist", 2, persist).writes().keys(1, 1, 1).syntax("key").about("A key lives for ever"),
-    data("ttl", 2, ttl).keys(1, 1, 1).syntax("key").about("How many seconds a key lives"),
-    data("pttl", 2, pttl).keys(1, 1, 1).syntax("key").about("How many milliseconds a key lives"),
+        .summarize("A key lives until this millisecond"),
+    data("persist", 2, persist)
+        .writes()
+        .keys(1, 1, 1)
+        .syntax("key")
+        .summarize("A key lives for ever"),
+    data("ttl", 2, ttl).keys(1, 1, 1).syntax("key").summarize("How many seconds a key lives"),
+    data("pttl", 2, pttl)
+        .keys(1, 1, 1)
+        .syntax("key")
+        .summarize("How many milliseconds a key lives"),
     data("expiretime", 2, expiretime)
         .keys(1, 1, 1)
         .syntax("key")
-        .about("The second until which a key lives"),
+        .summarize("The second until which a key lives"),
     data("pexpiretime", 2, pexpiretime)
         .keys(1, 1, 1)
         .syntax("key")
-        .about("The millisecond until which a key lives"),
-    Spec::new("scan", -2, Group::Keys, Run::Whole(scanning, Elsewhere::Slow(scan)))
-        .reaches(Reach::Range(scan_range))
-        .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
-        .about("Names, piece by piece"),
-    Spec::new("keys", 2, Group::Keys, Run::Whole(matching, Elsewhere::Slow(keys)))
-        .reaches(Reach::Range(keys_range))
-        .syntax("pattern")
-        .about("All names that match a pattern"),
-    Spec::new("randomkey", 1, Group::Keys, Run::Whole(some_name, Elsewhere::Slow(random)))
-        .reaches(Reach::Everything)
-        .about("Some name"),
-    Spec::new("flushdb", -1, Group::Keys, Run::Whole(clearing, Elsewhere::Slow(flush)))
-        .writes()
-        .syntax("[ASYNC | SYNC]")
-        .needs(Needs::Right(Right::write(Area::Admin)))
-        .reaches(Reach::Everything)
-        .audited(0)
-        .about("Deletes all keys of the branch"),
+        .summarize("The millisecond until which a key lives"),
+    Spec::new(
+        "scan",
+        -2,
+        Group::Keys,
+        Handler::PlanInTransaction(scan_plan, OutsideTransaction::LongWork(scan)),
+    )
+    .key_scope(KeyScope::Range(scan_range))
+    .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
+    .summarize("Names, piece by piece"),
+    Spec::new(
+        "keys",
+        2,
+        Group::Keys,
+        Handler::PlanInTransaction(keys_plan, OutsideTransaction::LongWork(keys)),
+    )
+    .key_scope(KeyScope::Range(keys_range))
+    .syntax("pattern")
+    .summarize("All names that match a pattern"),
+    Spec::new(
+        "randomkey",
+        1,
+        Group::Keys,
+        Handler::PlanInTransaction(random_key_plan, OutsideTransaction::LongWork(random)),
+    )
+    .key_scope(KeyScope::Everything)
+    .summarize("Some name"),
+    Spec::new(
+        "flushdb",
+        -1,
+        Group::Keys,
+        Handler::PlanInTransaction(flush_plan, OutsideTransaction::LongWork(flush)),
+    )
+    .writes()
+    .syntax("[ASYNC | SYNC]")
+    .requires(Requirement::Permission(Right::write(Area::Admin)))
+    .key_scope(KeyScope::Everything)
+    .audited(0)
+    .summarize("Deletes all keys of the branch"),
 ];
 
 const fn data(name: &'static str, arity: i32, plan: fn(&[&[u8]]) -> Result<Plan, Reply>) -> Spec {
-    Spec::new(name, arity, Group::Keys, Run::Data(plan))
+    Spec::new(name, arity, Group::Keys, Handler::Plan(plan))
 }
 
-fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
+fn delete_keys(words: &[&[u8]]) -> Result<Plan, Reply> {
     if words.len() > TRANSACTION_LIMIT_COMMANDS + 1 {
         return Err(too_many_commands());
     }
@@ -140,25 +167,25 @@ fn each_key<C: Iterator<Item = Command>>(
         // The answers come first for all cells, then for all records. One kind is missing if the user may
         // not access it.
         Reply::number(
-            (0..keys).filter(|key| answers.iter().skip(*key).step_by(keys).any(is_there)).count()
+            (0..keys).filter(|key| answers.iter().skip(*key).step_by(keys).any(exists_in)).count()
                 as u64,
         )
     };
     let mut all: Vec<Command> = names.into_iter().flat_map(commands).collect();
     all.sort_by_key(|command| matches!(command, Command::Record(_)));
-    Ok(Plan::all(all, Shape::asked(reply, Reply::from)))
+    Ok(Plan::all(all, ReplyFormat::closure(reply, Reply::from)))
 }
 
-fn is_there(answer: &Answer) -> bool {
+fn exists_in(answer: &Answer) -> bool {
     matches!(answer, Answer::Did(true) | Answer::Cell(Some(_)) | Answer::Record(Some(_)))
 }
 
-fn looking(words: &[&[u8]], reply: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
-    Ok(Plan::all(lookup(name(words[1])?), Shape::ours(reply)))
+fn lookup_plan(words: &[&[u8]], reply: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
+    Ok(Plan::all(lookup(name(words[1])?), ReplyFormat::plain(reply)))
 }
 
 fn kind(words: &[&[u8]]) -> Result<Plan, Reply> {
-    looking(words, |answers, _| match answers.iter().find(|answer| is_there(answer)) {
+    lookup_plan(words, |answers, _| match answers.iter().find(|answer| exists_in(answer)) {
         Some(Answer::Cell(_)) => Reply::Status("string"),
         Some(_) => Reply::Status("hash"),
         None => Reply::Status("none"),
@@ -166,22 +193,22 @@ fn kind(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn ttl(words: &[&[u8]]) -> Result<Plan, Reply> {
-    looking(words, |answers, now| lives(answers, now, Unit::Seconds, Clock::FromNow))
+    lookup_plan(words, |answers, now| remaining_time(answers, now, Unit::Seconds, Clock::FromNow))
 }
 
 fn pttl(words: &[&[u8]]) -> Result<Plan, Reply> {
-    looking(words, |answers, now| lives(answers, now, Unit::Millis, Clock::FromNow))
+    lookup_plan(words, |answers, now| remaining_time(answers, now, Unit::Millis, Clock::FromNow))
 }
 
 fn expiretime(words: &[&[u8]]) -> Result<Plan, Reply> {
-    looking(words, |answers, now| lives(answers, now, Unit::Seconds, Clock::Unix))
+    lookup_plan(words, |answers, now| remaining_time(answers, now, Unit::Seconds, Clock::Unix))
 }
 
 fn pexpiretime(words: &[&[u8]]) -> Result<Plan, Reply> {
-    looking(words, |answers, now| lives(answers, now, Unit::Millis, Clock::Unix))
+    lookup_plan(words, |answers, now| remaining_time(answers, now, Unit::Millis, Clock::Unix))
 }
 
-fn lives(answers: Answers, now: Stamp, unit: Unit, clock: Clock) -> Reply {
+fn remaining_time(answers: Answers, now: Stamp, unit: Unit, clock: Clock) -> Reply {
     Reply::Int(remaining(answers.iter().find_map(expiry_of), now, unit, clock))
 }
 
@@ -211,13 +238,13 @@ fn pexpireat(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn expire_in(words: &[&[u8]], unit: Unit, clock: Clock, command: &str) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let name = arguments.name()?;
     let time = arguments.word()?;
     let only = expire_condition(&mut arguments)?;
-    let n = whole(time).ok_or_else(not_an_integer)?;
+    let n = parse_integer(time).ok_or_else(not_an_integer)?;
     let ttl = expiry(n, unit, clock).ok_or_else(|| invalid_time(command))?;
-    Ok(Plan::all(expiring(name, ttl, only), Shape::ours(one_did)))
+    Ok(Plan::all(expiry_commands(name, ttl, only), ReplyFormat::plain(any_changed)))
 }
 
 fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> {
@@ -225,14 +252,14 @@ fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> 
     let mut xx = false;
     let mut gt = false;
     let mut lt = false;
-    while arguments.left() > 0 {
-        if arguments.take("NX") {
+    while arguments.remaining() > 0 {
+        if arguments.take_keyword("NX") {
             nx = true
-        } else if arguments.take("XX") {
+        } else if arguments.take_keyword("XX") {
             xx = true
-        } else if arguments.take("GT") {
+        } else if arguments.take_keyword("GT") {
             gt = true
-        } else if arguments.take("LT") {
+        } else if arguments.take_keyword("LT") {
             lt = true
         } else {
             let word = String::from_utf8_lossy(arguments.word()?).into_owned();
@@ -257,35 +284,35 @@ fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> 
 }
 
 fn persist(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let commands = expiring(name(words[1])?, Ttl::Clear, ExpireOnly::WithExpiry);
-    Ok(Plan::all(commands, Shape::ours(one_did)))
+    let commands = expiry_commands(name(words[1])?, Ttl::Clear, ExpireOnly::WithExpiry);
+    Ok(Plan::all(commands, ReplyFormat::plain(any_changed)))
 }
 
 /// Returns the commands that set the expiry of the cell and the record with this name.
-fn expiring(name: Name, ttl: Ttl, only: ExpireOnly) -> [Command; 2] {
+fn expiry_commands(name: Name, ttl: Ttl, only: ExpireOnly) -> [Command; 2] {
     let record = RecordCommand::Expire { key: name.clone(), ttl, only };
     [StringCommand::Expire { name, ttl, only }.into(), record.into()]
 }
 
 /// Returns 1 if the cell or the record was changed, otherwise 0.
-fn one_did(answers: Answers, _: Stamp) -> Reply {
-    Reply::Int(answers.iter().any(is_there).into())
+fn any_changed(answers: Answers, _: Stamp) -> Reply {
+    Reply::Int(answers.iter().any(exists_in).into())
 }
 
 /// Reads all names of these kinds with a prefix page by page, until `page` returns false.
 pub fn each_page(
-    moment: &ReadView,
+    read_view: &ReadView,
     kinds: &[Contract],
     prefix: &str,
     mut page: impl FnMut(Vec<String>) -> bool,
 ) -> mainstay::Result<()> {
     let mut after = None;
     loop {
-        let found = moment.names(kinds, prefix, after.as_deref(), PAGE)?;
-        if !page(found.names) || found.next.is_none() {
+        let names = read_view.names(kinds, prefix, after.as_deref(), PAGE)?;
+        if !page(names.names) || names.next.is_none() {
             return Ok(());
         }
-        after = found.next;
+        after = names.next;
     }
 }
 
@@ -296,25 +323,32 @@ fn keys_range(words: &[&[u8]]) -> String {
 
 /// Returns both kinds of state that have names. The permission check removes kinds that the user may not
 /// read.
-fn both() -> Vec<Contract> {
+fn data_contracts() -> Vec<Contract> {
     vec![Contract::Cells, Contract::Records]
 }
 
 /// The plan of `KEYS` inside a transaction, which examines at most one page of names.
-fn matching(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn keys_plan(plan_context: &PlanContext<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let pattern = Pattern::new(words[1])?;
     let prefix = fixed_prefix(words[1]);
-    let reply = move |answers: Answers, _: Stamp| match only(answers) {
+    let reply = move |answers: Answers, _: Stamp| match single(answers) {
         Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
         Some(Answer::Names(page)) => {
             let glob = pattern.compile();
             Reply::texts(page.names.into_iter().filter(|name| glob.matches(name.as_bytes())))
         }
-        _ => unexpected(),
+        _ => unexpected_answer(),
     };
-    let hidden = asker.shared.jobs.hidden_keys().to_vec();
-    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: PAGE_LIMIT, hidden };
-    Ok(Plan::one(names, Shape::asked(reply, Reply::from)).matching(words[1].len()))
+    let hidden = plan_context.shared.jobs.hidden_keys().to_vec();
+    let names = KeyCommand::Names {
+        kinds: data_contracts(),
+        prefix,
+        after: None,
+        limit: PAGE_LIMIT,
+        hidden,
+    };
+    Ok(Plan::one(names, ReplyFormat::closure(reply, Reply::from))
+        .with_pattern_bytes(words[1].len()))
 }
 
 fn too_many_names() -> Reply {
@@ -325,31 +359,34 @@ fn too_many_names() -> Reply {
 }
 
 /// The plan of `SCAN` inside a transaction.
-fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
-    let scan = Scan::read(words)?;
-    let Asker { shared, user } = *asker;
-    let after = shared.cursors.after(user, scan.cursor).ok_or_else(invalid_cursor)?;
-    let kinds: Vec<Contract> = both().into_iter().filter(|kind| scan.wants(*kind)).collect();
+fn scan_plan(plan_context: &PlanContext<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let scan = ScanOptions::read(words)?;
+    let PlanContext { shared, user } = *plan_context;
+    let after = shared.cursors.resume_after(user, scan.cursor).ok_or_else(invalid_cursor)?;
+    let kinds: Vec<Contract> =
+        data_contracts().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let prefix = scan.prefix();
     let limit = scan.count.min(PAGE);
     let cursors = shared.cursors.clone();
     let pattern = scan.pattern.map(Pattern::new).transpose()?;
     let pattern_bytes = pattern.as_ref().map_or(0, Pattern::bytes);
     let user = user.to_owned();
-    let reply = move |answers: Answers, _: Stamp| match only(answers) {
+    let reply = move |answers: Answers, _: Stamp| match single(answers) {
         Some(Answer::Names(page)) => {
-            let next = page.next.map_or(0, |name| cursors.keep(&user, name));
-            scanned(next, page.names, pattern.as_ref().map(Pattern::compile).as_ref())
+            let next = page.next.map_or(0, |name| cursors.insert(&user, name));
+            scan_reply(next, page.names, pattern.as_ref().map(Pattern::compile).as_ref())
         }
-        _ => unexpected(),
+        _ => unexpected_answer(),
     };
     let hidden = shared.jobs.hidden_keys().to_vec();
     let names = KeyCommand::Names { kinds, prefix, after, limit, hidden };
-    Ok(Plan::one(names, Shape::asked(reply, Reply::from)).once_only().matching(pattern_bytes))
+    Ok(Plan::one(names, ReplyFormat::closure(reply, Reply::from))
+        .once_only()
+        .with_pattern_bytes(pattern_bytes))
 }
 
 /// Returns a page of a scan: the cursor and the matching names.
-fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
+fn scan_reply(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
     let names = Reply::texts(
         names.into_iter().filter(|name| glob.is_none_or(|glob| glob.matches(name.as_bytes()))),
     );
@@ -361,52 +398,52 @@ const RANDOM_NAMES: usize = 1_000;
 
 /// The plan of `RANDOMKEY` inside a transaction. It chooses from the first thousand names, all of which
 /// become part of the transaction's read set.
-fn some_name(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
+fn random_key_plan(plan_context: &PlanContext<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let prefix = String::new();
-    let hidden = asker.shared.jobs.hidden_keys().to_vec();
+    let hidden = plan_context.shared.jobs.hidden_keys().to_vec();
     let limit = RANDOM_NAMES;
-    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit, hidden };
-    let reply = |answers: Answers, _: Stamp| match only(answers) {
+    let names = KeyCommand::Names { kinds: data_contracts(), prefix, after: None, limit, hidden };
+    let reply = |answers: Answers, _: Stamp| match single(answers) {
         Some(Answer::Names(mut page)) if !page.names.is_empty() => {
-            let chosen = chance() % page.names.len() as u64;
+            let chosen = random_number() % page.names.len() as u64;
             Reply::text(page.names.swap_remove(chosen as usize))
         }
         Some(Answer::Names(_)) => Reply::maybe(None),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     };
-    Ok(Plan::one(names, Shape::ours(reply)))
+    Ok(Plan::one(names, ReplyFormat::plain(reply)))
 }
 
 /// The plan of `FLUSHDB` inside a transaction: deletes all keys atomically.
-fn clearing(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
-    flush_words(&mut Arguments::behind(words))?;
-    let hidden = asker.shared.jobs.hidden_keys().to_vec();
-    Ok(Plan::one(KeyCommand::Clear { limit: PAGE_LIMIT, hidden }, Shape::ours(|_, _| OK)))
+fn flush_plan(plan_context: &PlanContext<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
+    flush_options(&mut Arguments::after_first(words))?;
+    let hidden = plan_context.shared.jobs.hidden_keys().to_vec();
+    Ok(Plan::one(KeyCommand::Clear { limit: PAGE_LIMIT, hidden }, ReplyFormat::plain(|_, _| OK)))
 }
 
-fn flush_words(arguments: &mut Arguments<'_>) -> Result<(), Reply> {
-    let _ = arguments.take("ASYNC") || arguments.take("SYNC");
+fn flush_options(arguments: &mut Arguments<'_>) -> Result<(), Reply> {
+    let _ = arguments.take_keyword("ASYNC") || arguments.take_keyword("SYNC");
     arguments.end()
 }
 
-fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let moment = call.moment()?;
-    let kinds = call.kinds();
-    let glob = Glob::new(call.words[1])?;
-    let prefix = fixed_prefix(call.words[1]);
+fn keys(context: &mut CommandContext<'_>) -> Result<WorkerJob, Reply> {
+    let read_view = context.read_view()?;
+    let kinds = context.kinds();
+    let glob = Glob::new(context.words[1])?;
+    let prefix = fixed_prefix(context.words[1]);
     Ok(Box::new(move || {
-        let mut found = Vec::new();
+        let mut matches = Vec::new();
         let mut bytes = 0;
-        let looked = each_page(&moment, &kinds, &prefix, |names| {
+        let result = each_page(&read_view, &kinds, &prefix, |names| {
             for name in names.into_iter().filter(|name| glob.matches(name.as_bytes())) {
                 bytes += size_of::<Reply>() + name.len();
-                found.push(name);
+                matches.push(name);
             }
             bytes <= ANSWERS_LIMIT_BYTES
         });
-        match looked {
+        match result {
             Ok(()) if bytes > ANSWERS_LIMIT_BYTES => too_many_matches(),
-            Ok(()) => Reply::texts(found),
+            Ok(()) => Reply::texts(matches),
             Err(error) => error.into(),
         }
     }))
@@ -418,7 +455,7 @@ fn too_many_matches() -> Reply {
 }
 
 /// The options of `SCAN`.
-struct Scan<'a> {
+struct ScanOptions<'a> {
     cursor: u64,
     pattern: Option<&'a [u8]>,
     count: usize,
@@ -426,18 +463,18 @@ struct Scan<'a> {
     kind: Option<&'a [u8]>,
 }
 
-impl<'a> Scan<'a> {
-    fn read(words: &'a [&'a [u8]]) -> Result<Scan<'a>, Reply> {
-        let mut arguments = Arguments::behind(words);
+impl<'a> ScanOptions<'a> {
+    fn read(words: &'a [&'a [u8]]) -> Result<ScanOptions<'a>, Reply> {
+        let mut arguments = Arguments::after_first(words);
         let cursor = arguments.count().map_err(|_| invalid_cursor())?;
-        let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, kind: None };
-        while arguments.left() > 0 {
-            if arguments.take("MATCH") {
+        let mut scan = ScanOptions { cursor, pattern: None, count: SCAN_COUNT, kind: None };
+        while arguments.remaining() > 0 {
+            if arguments.take_keyword("MATCH") {
                 scan.pattern = Some(arguments.word()?);
-            } else if arguments.take("COUNT") {
-                let given = usize::try_from(arguments.whole()?).ok();
-                scan.count = given.filter(|n| *n > 0).ok_or_else(syntax_error)?;
-            } else if arguments.take("TYPE") {
+            } else if arguments.take_keyword("COUNT") {
+                let count = usize::try_from(arguments.integer()?).ok();
+                scan.count = count.filter(|n| *n > 0).ok_or_else(syntax_error)?;
+            } else if arguments.take_keyword("TYPE") {
                 scan.kind = Some(arguments.word()?);
             } else {
                 return Err(syntax_error());
@@ -465,61 +502,65 @@ fn invalid_cursor() -> Reply {
 /// Returns the prefix that a scan reads. A request with invalid words finds nothing, and counts as all
 /// keys.
 fn scan_range(words: &[&[u8]]) -> String {
-    Scan::read(words).map(|scan| scan.prefix()).unwrap_or_default()
+    ScanOptions::read(words).map(|scan| scan.prefix()).unwrap_or_default()
 }
 
 /// A page may be empty and still return a cursor, as in Redis, because many of the names may be deleted.
-fn scan(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let scan = Scan::read(call.words)?;
-    let after =
-        call.shared().cursors.after(call.user_name(), scan.cursor).ok_or_else(invalid_cursor)?;
+fn scan(context: &mut CommandContext<'_>) -> Result<WorkerJob, Reply> {
+    let scan = ScanOptions::read(context.words)?;
+    let after = context
+        .shared()
+        .cursors
+        .resume_after(context.user_name(), scan.cursor)
+        .ok_or_else(invalid_cursor)?;
     let count = scan.count.min(PAGE);
-    let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
+    let kinds: Vec<_> = context.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let glob = scan.pattern.map(Glob::new).transpose()?;
-    let moment = call.moment()?;
+    let read_view = context.read_view()?;
     let prefix = scan.prefix();
-    let cursors = call.shared().cursors.clone();
-    let user = call.user_name().to_owned();
+    let cursors = context.shared().cursors.clone();
+    let user = context.user_name().to_owned();
     let reply = move |page: Page| {
-        let next = page.next.map_or(0, |name| cursors.keep(&user, name));
-        scanned(next, page.names, glob.as_ref())
+        let next = page.next.map_or(0, |name| cursors.insert(&user, name));
+        scan_reply(next, page.names, glob.as_ref())
     };
-    let looks = count.max(STEP_LOOKS);
-    let page = move || moment.names_within(&kinds, &prefix, after.as_deref(), count, looks);
+    let limit_examined = count.max(STEP_LOOKS);
+    let page =
+        move || read_view.names_within(&kinds, &prefix, after.as_deref(), count, limit_examined);
     Ok(Box::new(move || page().map_or_else(Reply::from, reply)))
 }
 
-fn random(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let moment = call.moment()?;
-    let kinds = call.kinds();
-    Ok(Box::new(move || match moment.random_name(&kinds, chance, usize::MAX) {
+fn random(context: &mut CommandContext<'_>) -> Result<WorkerJob, Reply> {
+    let read_view = context.read_view()?;
+    let kinds = context.kinds();
+    Ok(Box::new(move || match read_view.random_name(&kinds, random_number, usize::MAX) {
         Ok(page) => Reply::maybe(page.names.into_iter().next().map(Reply::text)),
         Err(error) => error.into(),
     }))
 }
 
 /// Returns a random number.
-fn chance() -> u64 {
+fn random_number() -> u64 {
     RandomState::new().hash_one(0)
 }
 
 /// Deletes all present keys in several transactions. Keys written meanwhile may remain.
-fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
-    flush_words(&mut call.arguments())?;
-    let moment = call.moment()?;
-    let empty = call.session.transaction();
-    let db = call.shared().db.clone();
-    let hidden = call.shared().jobs.hidden_keys();
+fn flush(context: &mut CommandContext<'_>) -> Result<WorkerJob, Reply> {
+    flush_options(&mut context.arguments())?;
+    let read_view = context.read_view()?;
+    let empty = context.state.transaction();
+    let db = context.shared().db.clone();
+    let hidden = context.shared().jobs.hidden_keys();
     Ok(Box::new(move || {
-        let mut failed = None;
-        let looked = each_page(&moment, &[Contract::Cells, Contract::Records], "", |names| {
+        let mut failure = None;
+        let result = each_page(&read_view, &[Contract::Cells, Contract::Records], "", |names| {
             // Small transactions, so that other clients can write in between.
             names.chunks(FLUSH_NAMES).all(|names| {
-                failed = db.execute(deleting(empty.clone(), names, &hidden)).err();
-                failed.is_none()
+                failure = db.execute(add_deletions(empty.clone(), names, &hidden)).err();
+                failure.is_none()
             })
         });
-        match looked.err().or(failed) {
+        match result.err().or(failure) {
             Some(error) => error.into(),
             None => OK,
         }
@@ -527,7 +568,7 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
 }
 
 /// Adds deletions of the cells and records with these names. Hidden records of the same names are kept.
-fn deleting(transaction: Transaction, names: &[String], hidden: &[String]) -> Transaction {
+fn add_deletions(transaction: Transaction, names: &[String], hidden: &[String]) -> Transaction {
     let names = names.iter().filter_map(|name| mainstay::Name::new(name).ok());
     let shown = |name: Name| {
         let is_hidden = hidden.iter().any(|prefix| name.as_str().starts_with(prefix));

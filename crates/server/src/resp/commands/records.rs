@@ -1,11 +1,11 @@
 //! Commands on records: `REC.*`.
 
-use super::cells::{maybe_counter, versions};
+use super::cells::{optional_counter, versions};
 use super::expiry::{Clock, Unit, remaining};
 use crate::resp::arguments::{Arguments, syntax_error};
-use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::plan::{Answers, Plan, ReplyFormat, single, unexpected_answer};
 use crate::resp::reply::Reply;
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Group, Handler, Spec};
 use mainstay::{
     Answer, At, Condition, Field, FieldValue, Fields, Name, Record, RecordCommand,
     RecordHistoryEntry, RecordPage, RecordWrite, Stamp, Test, Ttl, Value, Where,
@@ -16,39 +16,43 @@ const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    record("rec.cas", -5, Run::Data(cas))
+    record("rec.cas", -5, Handler::Plan(cas))
         .writes()
         .syntax(
             "key field IS|ABSENT expected|new [new] [AND field IS|ABSENT [expected]] \
              [SET field value] [UNSET field] [TTL ms]",
         )
-        .about(
+        .summarize(
             "Writes a field only when it is this one (ABSENT: when there is none), and more in the \
              same step; the new counter, or nil when that did not hold",
         ),
-    record("rec.set", -5, Run::Data(set))
+    record("rec.set", -5, Handler::Plan(set))
         .writes()
         .syntax("key [IF counter] [TTL ms] FIELDS field value [field value ...]")
-        .about("Sets fields and leaves the others; the new counter, or nil when IF did not hold"),
-    record("rec.replace", -5, Run::Data(replace))
+        .summarize(
+            "Sets fields and leaves the others; the new counter, or nil when IF did not hold",
+        ),
+    record("rec.replace", -5, Handler::Plan(replace))
         .writes()
         .syntax("key [IF counter] [TTL ms] FIELDS field value [field value ...]")
-        .about("Sets fields and drops the others; the new counter, or nil when IF did not hold"),
-    record("rec.get", -2, Run::Data(get))
+        .summarize(
+            "Sets fields and drops the others; the new counter, or nil when IF did not hold",
+        ),
+    record("rec.get", -2, Handler::Plan(get))
         .syntax("key [REV revision | AT stamp_us]")
-        .about("Fields, counter and time to live of a record, now or as it was"),
-    record("rec.history", -2, Run::Data(history))
+        .summarize("Fields, counter and time to live of a record, now or as it was"),
+    record("rec.history", -2, Handler::Plan(history))
         .syntax("key [LIMIT n] [BEFORE counter]")
-        .about("The versions of a record, newest first, deletions included"),
-    Spec::new("rec.scan", -2, Group::Records, Run::Data(scan))
+        .summarize("The versions of a record, newest first, deletions included"),
+    Spec::new("rec.scan", -2, Group::Records, Handler::Plan(scan))
         .syntax("prefix [WHERE field op value] [AFTER key] [LIMIT n] [REV revision | AT stamp_us]")
-        .about("Records in order of their keys; op is one of = != < <= > >= IN"),
-    Spec::new("rec.count", -2, Group::Records, Run::Data(count))
+        .summarize("Records in order of their keys; op is one of = != < <= > >= IN"),
+    Spec::new("rec.count", -2, Group::Records, Handler::Plan(count))
         .syntax("prefix [WHERE field op value] [REV revision | AT stamp_us]")
-        .about("How many records there are; op is one of = != < <= > >= IN"),
+        .summarize("How many records there are; op is one of = != < <= > >= IN"),
 ];
 
-const fn record(name: &'static str, arity: i32, run: Run) -> Spec {
+const fn record(name: &'static str, arity: i32, run: Handler) -> Spec {
     Spec::new(name, arity, Group::Records, run).keys(1, 1, 1)
 }
 
@@ -62,7 +66,7 @@ fn field_value(arguments: &mut Arguments<'_>) -> Result<(Field, FieldValue), Rep
 
 /// Consumes the milliseconds behind `TTL`.
 fn ttl(arguments: &mut Arguments<'_>) -> Result<Ttl, Reply> {
-    let ms = arguments.whole()?;
+    let ms = arguments.integer()?;
     let ms = u64::try_from(ms).map_err(|_| {
         Reply::error(format!("INVALID a time to live of {ms} ms is over already: give 1 or more"))
     })?;
@@ -70,15 +74,15 @@ fn ttl(arguments: &mut Arguments<'_>) -> Result<Ttl, Reply> {
 }
 
 /// Creates an empty write of a record, which keeps the expiry.
-fn write_to(key: Name) -> Result<RecordWrite, Reply> {
+fn empty_write(key: Name) -> Result<RecordWrite, Reply> {
     Ok(RecordWrite::to(key.as_str())?)
 }
 
 /// Consumes `IS value` or `ABSENT` behind a field.
 fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, Reply> {
-    let is = if arguments.take("IS") {
+    let is = if arguments.take_keyword("IS") {
         Some(arguments.word()?.to_vec())
-    } else if arguments.take("ABSENT") {
+    } else if arguments.take_keyword("ABSENT") {
         None
     } else {
         return Err(syntax_error());
@@ -90,28 +94,28 @@ fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, R
 /// the other options say what to write, and may delete the compared field. Words that fit both forms are
 /// read as the first one.
 fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let write = swapping(words, true);
-    let write = write.or_else(|reply| swapping(words, false).map_err(|_| reply))?;
-    Ok(Plan::one(write, Shape::ours(maybe_counter)))
+    let write = cas_write(words, true);
+    let write = write.or_else(|reply| cas_write(words, false).map_err(|_| reply))?;
+    Ok(Plan::one(write, ReplyFormat::plain(optional_counter)))
 }
 
-fn swapping(words: &[&[u8]], replaced: bool) -> Result<RecordWrite, Reply> {
-    let mut arguments = Arguments::behind(words);
-    let mut write = write_to(arguments.name()?)?;
-    let swapped = field(&mut arguments)?;
-    write.when.push(condition(swapped.clone(), &mut arguments)?);
-    if replaced {
-        write.set.push((swapped, FieldValue::from(arguments.word()?)));
+fn cas_write(words: &[&[u8]], has_new_value: bool) -> Result<RecordWrite, Reply> {
+    let mut arguments = Arguments::after_first(words);
+    let mut write = empty_write(arguments.name()?)?;
+    let compared = field(&mut arguments)?;
+    write.when.push(condition(compared.clone(), &mut arguments)?);
+    if has_new_value {
+        write.set.push((compared, FieldValue::from(arguments.word()?)));
     }
-    while arguments.left() > 0 {
-        if arguments.take("AND") {
+    while arguments.remaining() > 0 {
+        if arguments.take_keyword("AND") {
             let further = field(&mut arguments)?;
             write.when.push(condition(further, &mut arguments)?);
-        } else if arguments.take("SET") {
+        } else if arguments.take_keyword("SET") {
             write.set.push(field_value(&mut arguments)?);
-        } else if arguments.take("UNSET") {
+        } else if arguments.take_keyword("UNSET") {
             write.clear.push(field(&mut arguments)?);
-        } else if arguments.take("TTL") {
+        } else if arguments.take_keyword("TTL") {
             write.ttl = ttl(&mut arguments)?;
         } else {
             return Err(syntax_error());
@@ -122,37 +126,37 @@ fn swapping(words: &[&[u8]], replaced: bool) -> Result<RecordWrite, Reply> {
 }
 
 fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(filled(words)?, Shape::ours(maybe_counter)))
+    Ok(Plan::one(set_write(words)?, ReplyFormat::plain(optional_counter)))
 }
 
 fn replace(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(filled(words)?.replace(), Shape::ours(maybe_counter)))
+    Ok(Plan::one(set_write(words)?.replace(), ReplyFormat::plain(optional_counter)))
 }
 
-fn filled(words: &[&[u8]]) -> Result<RecordWrite, Reply> {
-    let mut arguments = Arguments::behind(words);
-    let mut write = write_to(arguments.name()?)?;
-    while !arguments.take("FIELDS") {
-        if arguments.take("IF") {
+fn set_write(words: &[&[u8]]) -> Result<RecordWrite, Reply> {
+    let mut arguments = Arguments::after_first(words);
+    let mut write = empty_write(arguments.name()?)?;
+    while !arguments.take_keyword("FIELDS") {
+        if arguments.take_keyword("IF") {
             write = write.when_counter(Some(arguments.count()?));
-        } else if arguments.take("TTL") {
+        } else if arguments.take_keyword("TTL") {
             write.ttl = ttl(&mut arguments)?;
         } else {
             return Err(syntax_error());
         }
     }
-    while arguments.left() > 0 {
+    while arguments.remaining() > 0 {
         write.set.push(field_value(&mut arguments)?);
     }
     Ok(write)
 }
 
 fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let key = arguments.name()?;
-    let at = arguments.point()?;
+    let at = arguments.point_in_time()?;
     arguments.end()?;
-    Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
+    Ok(Plan::one(RecordCommand::Get { key, fields: None }, ReplyFormat::plain(whole_record)).at(at))
 }
 
 /// Returns a record with its counter and its remaining time to live.
@@ -162,9 +166,9 @@ pub(super) fn whole_record(answers: Answers, now: Stamp) -> Reply {
         let counter = Reply::number(record.counter);
         Reply::Array(vec![pairs(record.fields), counter, Reply::Int(left_ms)])
     };
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Record(record)) => Reply::maybe(record.map(shown)),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
@@ -177,18 +181,18 @@ fn pairs(fields: Fields) -> Reply {
 }
 
 fn history(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let key = arguments.name()?;
     let (limit, before) = versions(&mut arguments)?;
-    Ok(Plan::one(RecordCommand::History { key, limit, before }, Shape::ours(history_rows)))
+    Ok(Plan::one(RecordCommand::History { key, limit, before }, ReplyFormat::plain(history_rows)))
 }
 
 fn history_rows(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+    match single(answers) {
         Some(Answer::RecordHistory(versions)) => {
             Reply::Array(versions.into_iter().map(version).collect())
         }
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
@@ -202,7 +206,7 @@ fn version(entry: RecordHistoryEntry) -> Reply {
 }
 
 /// The options of a scan or a count.
-pub(super) struct Asked {
+pub(super) struct ScanOptions {
     pub prefix: String,
     pub filters: Vec<Where>,
     pub after: Option<String>,
@@ -210,32 +214,33 @@ pub(super) struct Asked {
     pub at: Option<At>,
 }
 
-impl Asked {
-    pub fn read(words: &[&[u8]]) -> Result<Asked, Reply> {
-        let mut arguments = Arguments::behind(words);
+impl ScanOptions {
+    pub fn read(words: &[&[u8]]) -> Result<ScanOptions, Reply> {
+        let mut arguments = Arguments::after_first(words);
         let prefix = arguments.text()?.to_owned();
-        let mut asked = Asked { prefix, filters: Vec::new(), after: None, limit: None, at: None };
-        while arguments.left() > 0 {
-            asked.read_one(&mut arguments)?;
+        let mut options =
+            ScanOptions { prefix, filters: Vec::new(), after: None, limit: None, at: None };
+        while arguments.remaining() > 0 {
+            options.read_one(&mut arguments)?;
         }
-        Ok(asked)
+        Ok(options)
     }
 
     fn read_one(&mut self, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
-        if arguments.take("WHERE") {
+        if arguments.take_keyword("WHERE") {
             self.filters.push(filter(arguments)?)
-        } else if arguments.take("AFTER") {
+        } else if arguments.take_keyword("AFTER") {
             self.after = Some(arguments.text()?.to_owned())
-        } else if arguments.take("LIMIT") {
+        } else if arguments.take_keyword("LIMIT") {
             self.limit = Some(arguments.limit()?)
         } else {
-            self.at = Some(arguments.point()?.ok_or_else(syntax_error)?)
+            self.at = Some(arguments.point_in_time()?.ok_or_else(syntax_error)?)
         }
         Ok(())
     }
 
     /// Checks that the cursor is within the scan.
-    fn check_place(&self) -> Result<(), Reply> {
+    fn check_cursor(&self) -> Result<(), Reply> {
         match &self.after {
             Some(after) if !after.starts_with(&self.prefix) => {
                 let prefix = &self.prefix;
@@ -284,38 +289,39 @@ fn texts(word: &[u8]) -> Result<Vec<Vec<u8>>, Reply> {
 }
 
 fn scan(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let asked = Asked::read(words)?;
-    asked.check_place()?;
-    let Asked { prefix, filters, after, limit, at } = asked;
+    let options = ScanOptions::read(words)?;
+    options.check_cursor()?;
+    let ScanOptions { prefix, filters, after, limit, at } = options;
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     let command = RecordCommand::Scan { prefix, filters, after, limit };
-    Ok(Plan::one(command, Shape::ours(records)).at(at))
+    Ok(Plan::one(command, ReplyFormat::plain(records)).at(at))
 }
 
 fn records(answers: Answers, _: Stamp) -> Reply {
     let row = |(key, record): (String, Record)| {
         Reply::Array(vec![Reply::text(key), pairs(record.fields), Reply::number(record.counter)])
     };
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Records(RecordPage { records, next })) => {
             let rows = Reply::Array(records.into_iter().map(row).collect());
             Reply::Array(vec![Reply::maybe(next.map(Reply::text)), rows])
         }
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
 fn count(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let Asked { prefix, filters, after: None, limit: None, at } = Asked::read(words)? else {
+    let ScanOptions { prefix, filters, after: None, limit: None, at } = ScanOptions::read(words)?
+    else {
         return Err(syntax_error());
     };
-    Ok(Plan::one(RecordCommand::Count { prefix, filters }, Shape::ours(how_many)).at(at))
+    Ok(Plan::one(RecordCommand::Count { prefix, filters }, ReplyFormat::plain(count_reply)).at(at))
 }
 
-pub(super) fn how_many(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+pub(super) fn count_reply(answers: Answers, _: Stamp) -> Reply {
+    match single(answers) {
         Some(Answer::Count(count)) => Reply::number(count),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
@@ -328,7 +334,7 @@ mod tests {
         let is_long = |line: &str| {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             let plan = if line.starts_with("rec.scan") { scan(&words) } else { count(&words) };
-            plan.is_ok_and(|plan| plan.takes_a_while())
+            plan.is_ok_and(|plan| plan.is_long())
         };
         assert!(is_long("rec.scan a WHERE f = 1") && is_long("rec.count a"));
         assert!(is_long("rec.scan a"), "records have any number of versions");

@@ -1,23 +1,24 @@
 //! `SLOWLOG`: commands that took longer than a threshold.
 
 use crate::resp::arguments::Arguments;
+use crate::resp::connection_state::CommandContext;
+use crate::resp::permissions::Requirement;
 use crate::resp::reply::{OK, Reply};
-use crate::resp::rights::Needs;
-use crate::resp::session::Call;
-use crate::resp::slow_log::Entry;
-use crate::resp::table::{self, Group, Run, Spec};
+use crate::resp::slow_log::SlowCommand;
+use crate::resp::table::{self, Group, Handler, Spec};
 use crate::security::{Area, Right};
 
 /// The commands of this file.
-pub const COMMANDS: &[Spec] = &[Spec::new("slowlog", -2, Group::Server, Run::Session(slow_log))
-    .without_data()
-    .needs(Needs::Words(right))
-    .audited_for("RESET")
-    .syntax("GET | LEN | RESET [count]")
-    .about("SLOWLOG GET [count] | LEN | RESET: commands that were slow")];
+pub const COMMANDS: &[Spec] =
+    &[Spec::new("slowlog", -2, Group::Server, Handler::Immediate(slow_log))
+        .without_data()
+        .requires(Requirement::Words(required_permission))
+        .audited_for("RESET")
+        .syntax("GET | LEN | RESET [count]")
+        .summarize("SLOWLOG GET [count] | LEN | RESET: commands that were slow")];
 
 /// Clearing the log needs the admin permission, because other users lose its entries too.
-fn right(words: &[&[u8]]) -> Option<Right> {
+fn required_permission(words: &[&[u8]]) -> Option<Right> {
     if words.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"reset")) {
         Some(Right::write(Area::Admin))
     } else {
@@ -26,22 +27,22 @@ fn right(words: &[&[u8]]) -> Option<Right> {
 }
 
 /// The default number of entries shown.
-const SHOWN: usize = 10;
+const DEFAULT_COUNT: usize = 10;
 
-fn slow_log(call: &mut Call<'_>) -> Reply {
-    about(call).unwrap_or_else(|reply| reply)
+fn slow_log(context: &mut CommandContext<'_>) -> Reply {
+    run_subcommand(context).unwrap_or_else(|reply| reply)
 }
 
-fn about(call: &mut Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
-    let log = &call.shared().slow_log;
+fn run_subcommand(context: &mut CommandContext<'_>) -> Result<Reply, Reply> {
+    let mut arguments = context.arguments();
+    let log = &context.shared().slow_log;
     let what = arguments.word()?.to_ascii_uppercase();
     match what.as_slice() {
         b"GET" => {
             let entries = log.newest(count(&mut arguments)?);
-            Ok(Reply::Array(entries.into_iter().map(entry).collect()))
+            Ok(Reply::Array(entries.into_iter().map(entry_reply).collect()))
         }
-        b"HELP" => Ok(table::named(b"slowlog").map_or(Reply::Nil, Spec::help)),
+        b"HELP" => Ok(table::by_name(b"slowlog").map_or(Reply::Nil, Spec::help)),
         b"LEN" => arguments.end().map(|()| Reply::number(log.len() as u64)),
         b"RESET" => arguments.end().map(|()| {
             log.reset();
@@ -56,10 +57,10 @@ fn about(call: &mut Call<'_>) -> Result<Reply, Reply> {
 
 /// Consumes the number of entries; -1 means all.
 fn count(arguments: &mut Arguments<'_>) -> Result<usize, Reply> {
-    if arguments.left() == 0 {
-        return Ok(SHOWN);
+    if arguments.remaining() == 0 {
+        return Ok(DEFAULT_COUNT);
     }
-    let count = arguments.whole()?;
+    let count = arguments.integer()?;
     arguments.end()?;
     match usize::try_from(count) {
         Ok(count) => Ok(count),
@@ -70,7 +71,7 @@ fn count(arguments: &mut Arguments<'_>) -> Result<usize, Reply> {
 
 /// An entry in the format of Redis: id, time in seconds, duration in microseconds, words, address, client
 /// name.
-fn entry(entry: Entry) -> Reply {
+fn entry_reply(entry: SlowCommand) -> Reply {
     Reply::Array(vec![
         Reply::number(entry.id),
         Reply::number(entry.at_us / 1_000_000),

@@ -1,57 +1,63 @@
 //! Redis strings on top of cells: `GET`, `SET` and others, with the semantics and error texts of Redis.
 
-use super::cells::{did, value};
+use super::cells::{changed, value};
 use super::expiry::{Clock, Unit, expiry, invalid_time};
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error, wrong_type};
-use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::plan::{Answers, Plan, ReplyFormat, single, unexpected_answer};
 use crate::resp::reply::{OK, Reply};
-use crate::resp::request::whole;
-use crate::resp::table::{Group, Run, Spec, wrong_arity};
+use crate::resp::request::parse_integer;
+use crate::resp::table::{Group, Handler, Spec, wrong_arity};
 use mainstay::{Answer, CellCommand, Code, Error, Name, Only, Stamp, StringCommand, Ttl, Value};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    read("get", 2, get).keys(1, 1, 1).syntax("key").about("The value of a key"),
+    read("get", 2, get).keys(1, 1, 1).syntax("key").summarize("The value of a key"),
     write("set", -3, set)
         .syntax(
             "key value [NX | XX | IFEQ value | IFNE value] [GET] \
              [EX seconds | PX ms | EXAT unix-seconds | PXAT unix-ms | KEEPTTL]",
         )
-        .about("Sets a key, perhaps only if, perhaps for a time"),
-    write("getset", 3, getset).syntax("key value").about("Sets a key; the value before"),
-    write("getdel", 2, getdel).syntax("key").about("Deletes a key; its value"),
+        .summarize("Sets a key, perhaps only if, perhaps for a time"),
+    write("getset", 3, getset).syntax("key value").summarize("Sets a key; the value before"),
+    write("getdel", 2, getdel).syntax("key").summarize("Deletes a key; its value"),
     write("getex", -2, getex)
         .syntax("key [EX seconds | PX ms | EXAT unix-seconds | PXAT unix-ms | PERSIST]")
-        .about("The value of a key, and another time to live"),
-    write("setex", 4, setex).syntax("key seconds value").about("Sets a key for so many seconds"),
-    write("psetex", 4, psetex).syntax("key ms value").about("Sets a key for so many milliseconds"),
-    write("setnx", 3, setnx).syntax("key value").about("Sets a key unless it is there"),
+        .summarize("The value of a key, and another time to live"),
+    write("setex", 4, setex)
+        .syntax("key seconds value")
+        .summarize("Sets a key for so many seconds"),
+    write("psetex", 4, psetex)
+        .syntax("key ms value")
+        .summarize("Sets a key for so many milliseconds"),
+    write("setnx", 3, setnx).syntax("key value").summarize("Sets a key unless it is there"),
     read("mget", -2, mget)
         .keys(1, -1, 1)
         .syntax("key [key ...]")
-        .about("The values of several keys"),
+        .summarize("The values of several keys"),
     write("mset", -3, mset)
         .keys(1, -1, 2)
         .syntax("key value [key value ...]")
-        .about("Sets several keys"),
+        .summarize("Sets several keys"),
     write("msetnx", -3, msetnx)
         .keys(1, -1, 2)
         .syntax("key value [key value ...]")
-        .about("Sets several keys unless one is there"),
-    write("incr", 2, incr).syntax("key").about("Adds one"),
-    write("decr", 2, decr).syntax("key").about("Subtracts one"),
-    write("incrby", 3, incrby).syntax("key by").about("Adds a whole number"),
-    write("decrby", 3, decrby).syntax("key by").about("Subtracts a whole number"),
-    write("incrbyfloat", 3, incrbyfloat).syntax("key by").about("Adds a number"),
-    write("append", 3, append).syntax("key text").about("Puts text behind the value; its length"),
-    read("strlen", 2, strlen).keys(1, 1, 1).syntax("key").about("The length of a value"),
+        .summarize("Sets several keys unless one is there"),
+    write("incr", 2, incr).syntax("key").summarize("Adds one"),
+    write("decr", 2, decr).syntax("key").summarize("Subtracts one"),
+    write("incrby", 3, incrby).syntax("key by").summarize("Adds a whole number"),
+    write("decrby", 3, decrby).syntax("key by").summarize("Subtracts a whole number"),
+    write("incrbyfloat", 3, incrbyfloat).syntax("key by").summarize("Adds a number"),
+    write("append", 3, append)
+        .syntax("key text")
+        .summarize("Puts text behind the value; its length"),
+    read("strlen", 2, strlen).keys(1, 1, 1).syntax("key").summarize("The length of a value"),
 ];
 
 /// A function that makes a plan.
 type Planner = fn(&[&[u8]]) -> Result<Plan, Reply>;
 
 const fn read(name: &'static str, arity: i32, plan: Planner) -> Spec {
-    Spec::new(name, arity, Group::Strings, Run::Data(plan))
+    Spec::new(name, arity, Group::Strings, Handler::Plan(plan))
 }
 
 const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
@@ -59,12 +65,12 @@ const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
 }
 
 /// Creates a shape with the error texts of Redis.
-const fn redis(reply: fn(Answers, Stamp) -> Reply) -> Shape {
-    Shape::with(reply, redis_words)
+const fn with_redis_errors(reply: fn(Answers, Stamp) -> Reply) -> ReplyFormat {
+    ReplyFormat::with_errors(reply, redis_errors)
 }
 
 /// Returns the error of Redis for invalid numbers and for keys of another type.
-fn redis_words(error: Error) -> Reply {
+fn redis_errors(error: Error) -> Reply {
     match error.code() {
         Code::WrongType => wrong_type(),
         Code::NotANumber => not_an_integer(),
@@ -73,7 +79,7 @@ fn redis_words(error: Error) -> Reply {
     }
 }
 
-fn float_words(error: Error) -> Reply {
+fn float_errors(error: Error) -> Reply {
     match error.code() {
         Code::NotANumber => Reply::error("ERR value is not a valid float"),
         Code::Overflow => Reply::error("ERR increment would produce NaN or Infinity"),
@@ -83,7 +89,7 @@ fn float_words(error: Error) -> Reply {
 }
 
 fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(StringCommand::Get { name: name(words[1])? }, redis(value)))
+    Ok(Plan::one(StringCommand::Get { name: name(words[1])? }, with_redis_errors(value)))
 }
 
 /// The options of `SET`.
@@ -97,46 +103,46 @@ struct SetOptions {
 impl SetOptions {
     fn read(arguments: &mut Arguments<'_>) -> Result<SetOptions, Reply> {
         let mut options = SetOptions::default();
-        while arguments.left() > 0 {
+        while arguments.remaining() > 0 {
             options.read_one(arguments)?;
         }
         Ok(options)
     }
 
     fn read_one(&mut self, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
-        if arguments.take("GET") {
+        if arguments.take_keyword("GET") {
             self.get = true;
             return Ok(());
         }
         if let Some(only) = condition(arguments)? {
-            return put_once(&mut self.only, only);
+            return set_once(&mut self.only, only);
         }
-        let ttl = if arguments.take("KEEPTTL") {
+        let ttl = if arguments.take_keyword("KEEPTTL") {
             Ttl::Keep
         } else {
             let (unit, clock) = expiry_form(arguments).ok_or_else(syntax_error)?;
-            positive_expiry(arguments.whole()?, unit, clock, "set")?
+            positive_expiry(arguments.integer()?, unit, clock, "set")?
         };
-        put_once(&mut self.ttl, ttl)
+        set_once(&mut self.ttl, ttl)
     }
 }
 
 /// Sets an option that may be given once.
-fn put_once<T>(place: &mut Option<T>, option: T) -> Result<(), Reply> {
-    match place.replace(option) {
+fn set_once<T>(slot: &mut Option<T>, option: T) -> Result<(), Reply> {
+    match slot.replace(option) {
         None => Ok(()),
         Some(_) => Err(syntax_error()),
     }
 }
 
 fn condition(arguments: &mut Arguments<'_>) -> Result<Option<Only>, Reply> {
-    Ok(Some(if arguments.take("NX") {
+    Ok(Some(if arguments.take_keyword("NX") {
         Only::Absent
-    } else if arguments.take("XX") {
+    } else if arguments.take_keyword("XX") {
         Only::Present
-    } else if arguments.take("IFEQ") {
+    } else if arguments.take_keyword("IFEQ") {
         Only::Equals(Value::from_text(arguments.word()?))
-    } else if arguments.take("IFNE") {
+    } else if arguments.take_keyword("IFNE") {
         Only::Differs(Value::from_text(arguments.word()?))
     } else {
         return Ok(None);
@@ -145,13 +151,13 @@ fn condition(arguments: &mut Arguments<'_>) -> Result<Option<Only>, Reply> {
 
 /// Consumes `EX`, `PX`, `EXAT` or `PXAT`, if one of them is next.
 fn expiry_form(arguments: &mut Arguments<'_>) -> Option<(Unit, Clock)> {
-    if arguments.take("EX") {
+    if arguments.take_keyword("EX") {
         Some((Unit::Seconds, Clock::FromNow))
-    } else if arguments.take("PX") {
+    } else if arguments.take_keyword("PX") {
         Some((Unit::Millis, Clock::FromNow))
-    } else if arguments.take("EXAT") {
+    } else if arguments.take_keyword("EXAT") {
         Some((Unit::Seconds, Clock::Unix))
-    } else if arguments.take("PXAT") {
+    } else if arguments.take_keyword("PXAT") {
         Some((Unit::Millis, Clock::Unix))
     } else {
         None
@@ -165,19 +171,19 @@ fn positive_expiry(n: i64, unit: Unit, clock: Clock, command: &str) -> Result<Tt
 }
 
 fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let name = arguments.name()?;
     let value = Value::from_text(arguments.word()?);
     let options = SetOptions::read(&mut arguments)?;
     let only = options.only.unwrap_or_default();
     let ttl = options.ttl.unwrap_or_default();
     if matches!(only, Only::Always) && !options.get {
-        return Ok(Plan::one(StringCommand::Put { name, value, ttl }, redis(ok)));
+        return Ok(Plan::one(StringCommand::Put { name, value, ttl }, with_redis_errors(ok)));
     }
     Ok(if options.get {
-        Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old))
+        Plan::one(StringCommand::Swap { name, value, only, ttl }, with_redis_errors(previous_value))
     } else {
-        Plan::one(StringCommand::Set { name, value, only, ttl }, redis(ok_or_nil))
+        Plan::one(StringCommand::Set { name, value, only, ttl }, with_redis_errors(ok_or_nil))
     })
 }
 
@@ -186,31 +192,31 @@ fn ok(_: Answers, _: Stamp) -> Reply {
 }
 
 fn ok_or_nil(answers: Answers, _: Stamp) -> Reply {
-    match only_replaced(answers) {
+    match replaced_answer(answers) {
         Some((true, _)) => OK,
         Some((false, _)) => Reply::Nil,
-        None => unexpected(),
+        None => unexpected_answer(),
     }
 }
 
-fn old(answers: Answers, _: Stamp) -> Reply {
-    match only_replaced(answers) {
+fn previous_value(answers: Answers, _: Stamp) -> Reply {
+    match replaced_answer(answers) {
         Some((_, old)) => Reply::maybe(old.map(Reply::value)),
-        None => unexpected(),
+        None => unexpected_answer(),
     }
 }
 
-fn only_replaced(answers: Answers) -> Option<(bool, Option<Value>)> {
-    match only(answers)? {
+fn replaced_answer(answers: Answers) -> Option<(bool, Option<Value>)> {
+    match single(answers)? {
         Answer::Replaced { did, old } => Some((did, old)),
         _ => None,
     }
 }
 
-fn replaced_did(answers: Answers, _: Stamp) -> Reply {
-    match only_replaced(answers) {
+fn was_replaced(answers: Answers, _: Stamp) -> Reply {
+    match replaced_answer(answers) {
         Some((did, _)) => Reply::Int(did.into()),
-        None => unexpected(),
+        None => unexpected_answer(),
     }
 }
 
@@ -219,7 +225,7 @@ fn getset(words: &[&[u8]]) -> Result<Plan, Reply> {
     let value = Value::from_text(words[2]);
     let only = Only::Always;
     let ttl = Ttl::Clear;
-    Ok(Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old)))
+    Ok(Plan::one(StringCommand::Swap { name, value, only, ttl }, with_redis_errors(previous_value)))
 }
 
 fn setnx(words: &[&[u8]]) -> Result<Plan, Reply> {
@@ -227,7 +233,7 @@ fn setnx(words: &[&[u8]]) -> Result<Plan, Reply> {
     let value = Value::from_text(words[2]);
     let only = Only::Absent;
     let ttl = Ttl::Clear;
-    Ok(Plan::one(StringCommand::Set { name, value, only, ttl }, redis(replaced_did)))
+    Ok(Plan::one(StringCommand::Set { name, value, only, ttl }, with_redis_errors(was_replaced)))
 }
 
 fn setex(words: &[&[u8]]) -> Result<Plan, Reply> {
@@ -239,55 +245,58 @@ fn psetex(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn set_for(words: &[&[u8]], unit: Unit, command: &str) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let name = arguments.name()?;
-    let ttl = positive_expiry(arguments.whole()?, unit, Clock::FromNow, command)?;
+    let ttl = positive_expiry(arguments.integer()?, unit, Clock::FromNow, command)?;
     let value = Value::from_text(arguments.word()?);
-    Ok(Plan::one(StringCommand::Put { name, value, ttl }, redis(ok)))
+    Ok(Plan::one(StringCommand::Put { name, value, ttl }, with_redis_errors(ok)))
 }
 
 fn getdel(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(StringCommand::Take { name: name(words[1])? }, redis(old)))
+    Ok(Plan::one(StringCommand::Take { name: name(words[1])? }, with_redis_errors(previous_value)))
 }
 
 fn getex(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let name = arguments.name()?;
-    if arguments.left() == 0 {
-        return Ok(Plan::one(StringCommand::Get { name }, redis(value)));
+    if arguments.remaining() == 0 {
+        return Ok(Plan::one(StringCommand::Get { name }, with_redis_errors(value)));
     }
-    if arguments.take("PERSIST") {
+    if arguments.take_keyword("PERSIST") {
         arguments.end()?;
-        return Ok(Plan::one(StringCommand::Touch { name, ttl: Ttl::Clear }, redis(old)));
+        return Ok(Plan::one(
+            StringCommand::Touch { name, ttl: Ttl::Clear },
+            with_redis_errors(previous_value),
+        ));
     }
     let (unit, clock) = expiry_form(&mut arguments).ok_or_else(syntax_error)?;
     let time = arguments.word()?;
     arguments.end()?;
     // Redis reads the key first, so an invalid time is no error for a missing key.
     let get = |name| StringCommand::Get { name };
-    let Some(n) = whole(time) else {
-        return Ok(Plan::one(get(name), redis(there_is_no_such_number)));
+    let Some(n) = parse_integer(time) else {
+        return Ok(Plan::one(get(name), with_redis_errors(not_an_integer_if_present)));
     };
     Ok(match positive_expiry(n, unit, clock, "getex") {
-        Ok(ttl) => Plan::one(StringCommand::Touch { name, ttl }, redis(old)),
-        Err(_) => Plan::one(get(name), redis(there_is_no_such_time)),
+        Ok(ttl) => Plan::one(StringCommand::Touch { name, ttl }, with_redis_errors(previous_value)),
+        Err(_) => Plan::one(get(name), with_redis_errors(invalid_time_if_present)),
     })
 }
 
-fn there_is_no_such_number(answers: Answers, _: Stamp) -> Reply {
-    if_there(answers, not_an_integer)
+fn not_an_integer_if_present(answers: Answers, _: Stamp) -> Reply {
+    error_if_present(answers, not_an_integer)
 }
 
-fn there_is_no_such_time(answers: Answers, _: Stamp) -> Reply {
-    if_there(answers, || invalid_time("getex"))
+fn invalid_time_if_present(answers: Answers, _: Stamp) -> Reply {
+    error_if_present(answers, || invalid_time("getex"))
 }
 
 /// Returns the error if the key exists, otherwise nil.
-fn if_there(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
-    match only(answers) {
+fn error_if_present(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
+    match single(answers) {
         Some(Answer::Cell(Some(_))) => failure(),
         Some(Answer::Cell(None)) => Reply::Nil,
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
@@ -297,25 +306,25 @@ fn mget(words: &[&[u8]]) -> Result<Plan, Reply> {
         .iter()
         .map(|word| Ok(CellCommand::Get { name: name(word)? }))
         .collect::<Result<_, Reply>>()?;
-    Ok(Plan::all(commands, Shape::ours(values)))
+    Ok(Plan::all(commands, ReplyFormat::plain(values)))
 }
 
 fn values(answers: Answers, _: Stamp) -> Reply {
     let value = |answer| match answer {
         Answer::Cell(cell) => Reply::maybe(cell.map(|cell| Reply::value(cell.value))),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     };
     Reply::Array(answers.into_iter().map(value).collect())
 }
 
 fn mset(words: &[&[u8]]) -> Result<Plan, Reply> {
     let command = StringCommand::SetAll { pairs: pairs(words, "mset")?, only_absent: false };
-    Ok(Plan::one(command, redis(ok)))
+    Ok(Plan::one(command, with_redis_errors(ok)))
 }
 
 fn msetnx(words: &[&[u8]]) -> Result<Plan, Reply> {
     let command = StringCommand::SetAll { pairs: pairs(words, "msetnx")?, only_absent: true };
-    Ok(Plan::one(command, redis(did)))
+    Ok(Plan::one(command, with_redis_errors(changed)))
 }
 
 fn pairs(words: &[&[u8]], command: &str) -> Result<Vec<(Name, Value)>, Reply> {
@@ -332,64 +341,64 @@ fn decr(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn incrby(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let by = Arguments::behind(&words[1..]).whole()?;
+    let by = Arguments::after_first(&words[1..]).integer()?;
     add(words[1], by)
 }
 
 fn decrby(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let by = Arguments::behind(&words[1..]).whole()?;
+    let by = Arguments::after_first(&words[1..]).integer()?;
     let by = by.checked_neg().ok_or_else(|| Reply::error("ERR decrement would overflow"))?;
     add(words[1], by)
 }
 
 fn add(key: &[u8], by: i64) -> Result<Plan, Reply> {
-    Ok(Plan::one(StringCommand::Add { name: name(key)?, by }, redis(whole_sum)))
+    Ok(Plan::one(StringCommand::Add { name: name(key)?, by }, with_redis_errors(integer_sum)))
 }
 
-fn whole_sum(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+fn integer_sum(answers: Answers, _: Stamp) -> Reply {
+    match single(answers) {
         Some(Answer::Number { value: Value::Int(n), .. }) => Reply::Int(n),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
 fn incrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
+    let mut arguments = Arguments::after_first(words);
     let name = arguments.name()?;
     let by =
         arguments.text().map_err(|_| Reply::error("ERR value is not a valid float"))?.to_owned();
-    let shape = Shape::with(sum, float_words);
+    let shape = ReplyFormat::with_errors(sum, float_errors);
     Ok(Plan::one(StringCommand::AddFloat { name, by }, shape))
 }
 
 fn sum(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Number { value, .. }) => Reply::value(value),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
 fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
     let command = StringCommand::Append { name: name(words[1])?, text: words[2].to_vec() };
-    Ok(Plan::one(command, redis(length)))
+    Ok(Plan::one(command, with_redis_errors(length)))
 }
 
 fn length(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Count(bytes)) => Reply::number(bytes),
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }
 
 fn strlen(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(StringCommand::Get { name: name(words[1])? }, redis(value_length)))
+    Ok(Plan::one(StringCommand::Get { name: name(words[1])? }, with_redis_errors(value_length)))
 }
 
 fn value_length(answers: Answers, _: Stamp) -> Reply {
-    match only(answers) {
+    match single(answers) {
         Some(Answer::Cell(cell)) => {
             Reply::number(cell.map_or(0, |cell| cell.value.as_text().len() as u64))
         }
-        _ => unexpected(),
+        _ => unexpected_answer(),
     }
 }

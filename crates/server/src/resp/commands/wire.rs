@@ -9,13 +9,18 @@
 //! kinds of state need no change here, because their commands are part of the encoded values.
 
 use crate::resp::Shared;
-use crate::resp::feeds::{Arrival, Awaited, Following, Found, Reading, Telling, Until};
+use crate::resp::blocking_reads::{
+    BlockingRead, FeedFormat, FeedPage, FeedRead, ReadEnd, RevisionWait, TailRead,
+};
+use crate::resp::connection_state::{
+    BatchLoad, CommandContext, CommandOutcome, ConnectionState, PendingReply, no_permission,
+    not_authenticated,
+};
 use crate::resp::multi;
+use crate::resp::permissions::Requirement;
 use crate::resp::reply::Reply;
-use crate::resp::rights::Needs;
-use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
-use crate::resp::table::{self, Group, Run, Spec};
-use crate::security::{Entry, Outcome, TransactionAudit, Wanted, recorded_question};
+use crate::resp::table::{self, Group, Handler, Spec};
+use crate::security::{Entry, Outcome, TransactionAudit, Wanted, audited_admin_request};
 use mainstay::wire::{
     self, AdminRequest, FOLLOW_LIMIT, FeedReply, FeedRequest, ReadOp, ReadReply, ReadRequest,
     TransactionReply, TransactionRequest,
@@ -30,7 +35,7 @@ use serde::de::DeserializeOwned;
 
 /// Executes a read, on the present or on a past view. It is a macro because both have the same methods but
 /// no common trait. Each store is accessed only by the reads that need it.
-macro_rules! look {
+macro_rules! read_from {
     ($cells:expr, $records:expr, $runs:expr, $outbox:expr, $keyed:expr, $read:expr) => {
         match $read {
             ReadOp::Get { name } => $cells.get_versioned(name.as_str()).map(ReadReply::Cell),
@@ -61,16 +66,16 @@ macro_rules! look {
 }
 
 /// Converts an answer about keyed state. The names of spaces use the reply type for names.
-fn of_states(answer: Answer) -> Result<ReadReply> {
-    match answer {
-        Answer::State(answer) => Ok(ReadReply::State(answer)),
+fn of_states(result: Answer) -> Result<ReadReply> {
+    match result {
+        Answer::State(result) => Ok(ReadReply::State(result)),
         Answer::Names(page) => Ok(ReadReply::Names(page)),
         _ => Err(Error::new(Code::Unsupported, "keyed state gave an answer of another kind")),
     }
 }
 
 /// Rejects reads of the outbox in the past, because sent messages are deleted.
-fn no_past(_: OutboxCommand) -> Result<OutboxAnswer> {
+fn no_past_outbox(_: OutboxCommand) -> Result<OutboxAnswer> {
     Err(Error::new(Code::Unsupported, "the outbox has no past: look at it as it is"))
 }
 
@@ -86,31 +91,34 @@ const ANSWER_LIMIT_BYTES: usize = 192 << 20;
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
     of("wire.execute", execute)
-        .to_workers()
+        .at_workers()
         .writes()
-        .about("Executes a transaction, given as bytes"),
-    of("wire.read", read).about("Reads a branch at a point in time, as bytes"),
+        .summarize("Executes a transaction, given as bytes"),
+    of("wire.read", read).summarize("Reads a branch at a point in time, as bytes"),
     of("wire.run", run)
         .without_data()
-        .to_workers()
+        .at_workers()
         .writes()
-        .about("Acts in the open transaction or view, as bytes"),
-    of("wire.feed", feed).about("Changes after a revision, as bytes"),
-    of("wire.ask", ask).writes().about("Answers a question about the database, as bytes"),
+        .summarize("Acts in the open transaction or view, as bytes"),
+    of("wire.feed", feed).summarize("Changes after a revision, as bytes"),
+    of("wire.ask", ask).writes().summarize("Answers a question about the database, as bytes"),
 ];
 
-const fn of(name: &'static str, run: fn(&mut Call<'_>, Pending) -> Handled) -> Spec {
-    let spec = Spec::new(name, -2, Group::Wire, Run::Direct(run));
+const fn of(
+    name: &'static str,
+    run: fn(&mut CommandContext<'_>, BatchLoad) -> CommandOutcome,
+) -> Spec {
+    let spec = Spec::new(name, -2, Group::Wire, Handler::Pipelined(run));
     // The contents of the frame are checked by `permit`.
-    spec.needs(Needs::Some).syntax("frame [frame ...]")
+    spec.requires(Requirement::AnyPermission).syntax("frame [frame ...]")
 }
 
 /// Checks that the user may execute a request. Every `WIRE` command passes through this function.
-fn permit(call: &Call<'_>, wanted: &Wanted<'_>) -> std::result::Result<(), Reply> {
-    let user = call.session.user.as_ref().ok_or_else(no_user)?;
+fn permit(context: &CommandContext<'_>, wanted: &Wanted<'_>) -> std::result::Result<(), Reply> {
+    let user = context.state.user.as_ref().ok_or_else(not_authenticated)?;
     user.allow_wanted(wanted).map_err(|denied| {
-        let name = call.words.first().copied().unwrap_or_default();
-        match table::named(name) {
+        let name = context.words.first().copied().unwrap_or_default();
+        match table::by_name(name) {
             Some(spec) => no_permission(spec, &denied),
             None => Reply::error(format!("NOPERM {denied}")),
         }
@@ -118,16 +126,16 @@ fn permit(call: &Call<'_>, wanted: &Wanted<'_>) -> std::result::Result<(), Reply
 }
 
 /// Decodes the request. Its words are pieces of one frame.
-fn take<T: DeserializeOwned>(call: &Call<'_>) -> Result<T> {
-    match &call.words[1..] {
+fn decode_request<T: DeserializeOwned>(context: &CommandContext<'_>) -> Result<T> {
+    match &context.words[1..] {
         [frame] => wire::decode(frame),
         pieces => wire::decode(&pieces.concat()),
     }
 }
 
 /// Encodes a result as a reply.
-fn framed<T: Serialize>(answer: &Result<T>) -> Reply {
-    match wire::encode(answer) {
+fn encoded_reply<T: Serialize>(result: &Result<T>) -> Reply {
+    match wire::encode(result) {
         Ok(frame) if frame.len() <= ANSWER_LIMIT_BYTES => Reply::Bulk(frame),
         Ok(_) => too_long(Code::TransactionTooLarge, "ask for less at once"),
         Err(error) => error.into(),
@@ -136,40 +144,40 @@ fn framed<T: Serialize>(answer: &Result<T>) -> Reply {
 
 fn too_long(code: Code, what_to_do: &str) -> Reply {
     let message = format!("the answer is longer than 192 MiB: {what_to_do}");
-    framed::<()>(&Err(Error::new(code, message)))
+    encoded_reply::<()>(&Err(Error::new(code, message)))
 }
 
 /// Encodes a result as the outcome of a command.
-fn handled<T: Serialize>(work: Result<T>) -> Handled {
-    Handled::Reply(framed(&work))
+fn encoded_outcome<T: Serialize>(result: Result<T>) -> CommandOutcome {
+    CommandOutcome::Reply(encoded_reply(&result))
 }
 
-fn refused(error: Error) -> Handled {
-    handled::<()>(Err(error))
+fn error_outcome(error: Error) -> CommandOutcome {
+    encoded_outcome::<()>(Err(error))
 }
 
 /// The form in which the receipt of a transaction is returned.
-pub enum Receipts {
+pub enum ReceiptFormat {
     /// The receipt itself.
     Executed,
     /// The receipt of an interactive transaction, whose failed guards are reported as a conflict.
     Committed,
 }
 
-impl Receipts {
+impl ReceiptFormat {
     /// Makes the reply.
     pub fn reply(self, receipt: Result<Receipt>) -> Reply {
         let revision = receipt.as_ref().map_or(0, |receipt| receipt.revision);
         let reply = match self {
-            Receipts::Executed => framed(&receipt),
-            Receipts::Committed => framed(
+            ReceiptFormat::Executed => encoded_reply(&receipt),
+            ReceiptFormat::Committed => encoded_reply(
                 &receipt.map(TransactionReply::Committed).map_err(InteractiveTransaction::refusal),
             ),
         };
         match reply {
             // The transaction is committed, so the client must get an unknown outcome rather than a
             // failure.
-            Reply::Bulk(frame) if revision > 0 && is_refusal(&frame) => {
+            Reply::Bulk(frame) if revision > 0 && is_encoded_error(&frame) => {
                 let what = format!("it was committed as revision {revision}, so look there");
                 too_long(Code::UnknownOutcome, &what)
             }
@@ -179,89 +187,94 @@ impl Receipts {
 }
 
 /// Returns whether the frame of a `Result` holds an error. Byte 0 is the version, byte 1 the enum variant.
-fn is_refusal(frame: &[u8]) -> bool {
+fn is_encoded_error(frame: &[u8]) -> bool {
     frame.get(1) == Some(&1)
 }
 
-fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
-    let mut transaction: Transaction = match take(call) {
+fn execute(context: &mut CommandContext<'_>, load: BatchLoad) -> CommandOutcome {
+    let mut transaction: Transaction = match decode_request(context) {
         Ok(transaction) => transaction,
-        Err(error) => return refused(error),
+        Err(error) => return error_outcome(error),
     };
-    let shared = call.shared().clone();
-    let session = &call.session;
-    let entries = session.user.as_deref().map(|user| {
-        TransactionAudit::new(shared.security.audit(), user, &session.peer, &transaction)
+    let shared = context.shared().clone();
+    let state = &context.state;
+    let entries = state.user.as_deref().map(|user| {
+        TransactionAudit::new(shared.security.audit(), user, &state.peer, &transaction)
     });
     let entries = entries.unwrap_or_default();
-    if let Err(reply) = permit(call, &Wanted::Execute(&transaction)) {
+    if let Err(reply) = permit(context, &Wanted::Execute(&transaction)) {
         entries.record_denied(shared.security.audit());
-        return Handled::Reply(reply);
+        return CommandOutcome::Reply(reply);
     }
-    if let Some(user) = &call.session.user {
-        let Shared { security, db, .. } = &**call.shared();
+    if let Some(user) = &context.state.user {
+        let Shared { security, db, .. } = &**context.shared();
         let commands = transaction.steps.iter().map(|step| &step.command);
         if let Err(error) = security.admit_sessions(user, db, commands) {
-            return refused(Error::new(Code::QueueFull, error.to_string()));
+            return error_outcome(Error::new(Code::QueueFull, error.to_string()));
         }
         transaction = user.own_request(transaction);
     }
-    transaction.durability = transaction.durability.or(call.session.durability);
-    let is_long = call.session.is_for_workers(&transaction);
-    match (is_long || !entries.is_empty(), pending) {
-        (_, Pending::Full) => Handled::NotYet,
-        (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
-        (true, Pending::Nothing) => {
-            let execute = call.session.execution(transaction);
-            Handled::Slow(Box::new(move || {
+    transaction.durability = transaction.durability.or(context.state.durability);
+    let is_long = context.state.needs_worker(&transaction);
+    match (is_long || !entries.is_empty(), load) {
+        (_, BatchLoad::Full) => CommandOutcome::Deferred,
+        (false, _) => CommandOutcome::Transaction(
+            Box::new(transaction),
+            PendingReply::Wire(ReceiptFormat::Executed),
+        ),
+        (true, BatchLoad::Empty) => {
+            let execute = context.state.blocking_execution(transaction);
+            CommandOutcome::LongWork(Box::new(move || {
                 let receipt = execute();
                 entries.record(shared.security.audit(), receipt.as_ref().ok());
-                Receipts::Executed.reply(receipt)
+                ReceiptFormat::Executed.reply(receipt)
             }))
         }
-        (true, _) => Handled::NotYet,
+        (true, _) => CommandOutcome::Deferred,
     }
 }
 
-fn record(shared: &Shared, entries: &[Entry], outcome: Outcome) {
+fn record_outcome(shared: &Shared, entries: &[Entry], outcome: Outcome) {
     entries.iter().for_each(|entry| shared.security.audit().record(entry, outcome));
 }
 
-fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
-    if pending != Pending::Nothing {
-        return Handled::NotYet;
+fn read(context: &mut CommandContext<'_>, load: BatchLoad) -> CommandOutcome {
+    if load != BatchLoad::Empty {
+        return CommandOutcome::Deferred;
     }
-    let look: ReadRequest = match take(call) {
-        Ok(look) => look,
-        Err(error) => return refused(error),
+    let request: ReadRequest = match decode_request(context) {
+        Ok(request) => request,
+        Err(error) => return error_outcome(error),
     };
-    if let Err(reply) = permit(call, &Wanted::Look(&look)) {
-        return Handled::Reply(reply);
+    if let Err(reply) = permit(context, &Wanted::Look(&request)) {
+        return CommandOutcome::Reply(reply);
     }
-    let cells = match cells(call.session, &look.branch) {
+    let cells = match cells(context.state, &request.branch) {
         Ok(cells) => cells,
-        Err(error) => return refused(error),
+        Err(error) => return error_outcome(error),
     };
-    let db = call.shared().db.clone();
-    if look.read.takes_a_while() {
-        Handled::Slow(Box::new(move || framed(&look_at(&db, &cells, look))))
+    let db = context.shared().db.clone();
+    if request.read.takes_a_while() {
+        CommandOutcome::LongWork(Box::new(move || {
+            encoded_reply(&execute_read(&db, &cells, request))
+        }))
     } else {
-        handled(look_at(&db, &cells, look))
+        encoded_outcome(execute_read(&db, &cells, request))
     }
 }
 
-fn look_at(db: &Database, cells: &Cells, look: ReadRequest) -> Result<ReadReply> {
-    match look.at {
+fn execute_read(db: &Database, cells: &Cells, request: ReadRequest) -> Result<ReadReply> {
+    match request.at {
         At::Latest => {
-            let branch = || db.branch(&look.branch);
+            let branch = || db.branch(&request.branch);
             let outbox = |command| branch()?.outbox().read(command);
-            let keyed = |command| read_keyed(db, &look.branch, command);
-            look!(cells, branch()?.records(), branch()?.runs(), outbox, keyed, look.read)
+            let keyed = |command| read_keyed(db, &request.branch, command);
+            read_from!(cells, branch()?.records(), branch()?.runs(), outbox, keyed, request.read)
         }
         at => {
             let view = cells.at(at)?;
             let keyed = |command| view.read_keyed(command);
-            look!(view, view.records(), view.runs(), no_past, keyed, look.read)
+            read_from!(view, view.records(), view.runs(), no_past_outbox, keyed, request.read)
         }
     }
 }
@@ -272,263 +285,283 @@ fn read_keyed(db: &Database, branch: &str, command: StateCommand) -> Result<Answ
     answers.into_iter().next().ok_or_else(no_read)
 }
 
-fn cells(session: &Session, branch: &str) -> Result<Cells> {
-    if session.branch == branch {
-        Ok(session.cells.clone())
+fn cells(state: &ConnectionState, branch: &str) -> Result<Cells> {
+    if state.branch == branch {
+        Ok(state.cells.clone())
     } else {
-        session.shared.db.branch(branch).map(|branch| branch.cells())
+        state.shared.db.branch(branch).map(|branch| branch.cells())
     }
 }
 
-fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
-    if pending != Pending::Nothing {
-        return Handled::NotYet;
+fn run(context: &mut CommandContext<'_>, load: BatchLoad) -> CommandOutcome {
+    if load != BatchLoad::Empty {
+        return CommandOutcome::Deferred;
     }
-    let act: TransactionRequest = match take(call) {
-        Ok(act) => act,
-        Err(error) => return refused(error),
+    let request: TransactionRequest = match decode_request(context) {
+        Ok(request) => request,
+        Err(error) => return error_outcome(error),
     };
-    if let Err(reply) = permit(call, &Wanted::Act(&act)) {
-        return Handled::Reply(reply);
+    if let Err(reply) = permit(context, &Wanted::Act(&request)) {
+        return CommandOutcome::Reply(reply);
     }
-    let session = &mut *call.session;
-    match act {
-        TransactionRequest::Begin { branch } => handled(begin(session, &branch)),
-        TransactionRequest::View { branch, at } => handled(view(session, &branch, at)),
-        TransactionRequest::Run(command) => inside(session, command).unwrap_or_else(refused),
-        TransactionRequest::Look(read) => look_held(session, read).unwrap_or_else(refused),
-        TransactionRequest::Commit { durability } => {
-            commit(session, durability).unwrap_or_else(refused)
+    let state = &mut *context.state;
+    match request {
+        TransactionRequest::Begin { branch } => encoded_outcome(begin(state, &branch)),
+        TransactionRequest::View { branch, at } => encoded_outcome(open_view(state, &branch, at)),
+        TransactionRequest::Run(command) => {
+            run_in_open(state, command).unwrap_or_else(error_outcome)
         }
-        TransactionRequest::Take { durability } => handled(take_open(session, durability)),
+        TransactionRequest::Look(read) => read_past_view(state, read).unwrap_or_else(error_outcome),
+        TransactionRequest::Commit { durability } => {
+            commit(state, durability).unwrap_or_else(error_outcome)
+        }
+        TransactionRequest::Take { durability } => {
+            encoded_outcome(take_transaction(state, durability))
+        }
         TransactionRequest::Leave => {
-            session.open = None;
-            session.view = None;
-            handled(Ok(TransactionReply::Left))
+            state.open_transaction = None;
+            state.past_view = None;
+            encoded_outcome(Ok(TransactionReply::Left))
         }
     }
 }
 
-fn begin(session: &mut Session, branch: &str) -> Result<TransactionReply> {
-    if session.open.is_some() {
+fn begin(state: &mut ConnectionState, branch: &str) -> Result<TransactionReply> {
+    if state.open_transaction.is_some() {
         let message = "a transaction is open on this connection: commit it or leave it first";
         return Err(Error::new(Code::TransactionActive, message));
     }
-    let open = session.shared.db.branch(branch)?.begin()?;
+    let open = state.shared.db.branch(branch)?.begin()?;
     let revision = open.revision();
-    session.open = Some(Box::new(open));
+    state.open_transaction = Some(Box::new(open));
     Ok(TransactionReply::Holds(revision))
 }
 
-fn view(session: &mut Session, branch: &str, at: At) -> Result<TransactionReply> {
-    let view = cells(session, branch)?.at(at)?;
+fn open_view(state: &mut ConnectionState, branch: &str, at: At) -> Result<TransactionReply> {
+    let view = cells(state, branch)?.at(at)?;
     let revision = view.revision();
-    session.view = Some(view);
+    state.past_view = Some(view);
     Ok(TransactionReply::Holds(revision))
 }
 
-fn inside(session: &mut Session, command: Command) -> Result<Handled> {
+fn run_in_open(state: &mut ConnectionState, command: Command) -> Result<CommandOutcome> {
     let walks = command.walks();
     let run = move |open: &mut InteractiveTransaction| {
-        framed(&open.run(command).map(TransactionReply::Answered))
+        encoded_reply(&open.run(command).map(TransactionReply::Answered))
     };
     if walks {
-        return session.lend(run).ok_or_else(none_open);
+        return state.lend_transaction(run).ok_or_else(no_open_transaction);
     }
-    Ok(Handled::Reply(run(session.open.as_mut().ok_or_else(none_open)?)))
+    Ok(CommandOutcome::Reply(run(state
+        .open_transaction
+        .as_mut()
+        .ok_or_else(no_open_transaction)?)))
 }
 
-fn look_held(session: &Session, read: ReadOp) -> Result<Handled> {
-    let view = session.view.clone().ok_or_else(none_open)?;
-    let takes_a_while = read.takes_a_while();
-    let look = move || {
+fn read_past_view(state: &ConnectionState, read: ReadOp) -> Result<CommandOutcome> {
+    let view = state.past_view.clone().ok_or_else(no_open_transaction)?;
+    let is_long = read.takes_a_while();
+    let read_job = move || {
         let keyed = |command| view.read_keyed(command);
-        let seen = look!(view, view.records(), view.runs(), no_past, keyed, read);
-        framed(&seen.map(TransactionReply::Seen))
+        let reply = read_from!(view, view.records(), view.runs(), no_past_outbox, keyed, read);
+        encoded_reply(&reply.map(TransactionReply::Seen))
     };
-    Ok(if takes_a_while { Handled::Slow(Box::new(look)) } else { Handled::Reply(look()) })
+    Ok(if is_long {
+        CommandOutcome::LongWork(Box::new(read_job))
+    } else {
+        CommandOutcome::Reply(read_job())
+    })
 }
 
-fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handled> {
-    let mut open = session.open.take().ok_or_else(none_open)?;
-    if let Some(durability) = durability.or(session.durability) {
+fn commit(state: &mut ConnectionState, durability: Option<Durability>) -> Result<CommandOutcome> {
+    let mut open = state.open_transaction.take().ok_or_else(no_open_transaction)?;
+    if let Some(durability) = durability.or(state.durability) {
         open.durability(durability);
     }
     if !open.has_steps() {
         // Nothing is written, so the commit does not have to wait for a batch.
-        return Ok(Handled::Reply(Receipts::Committed.reply(open.commit())));
+        return Ok(CommandOutcome::Reply(ReceiptFormat::Committed.reply(open.commit())));
     }
     let transaction = open.into_transaction()?;
-    Ok(multi::done(session, transaction, Owed::Wire(Receipts::Committed)))
+    Ok(multi::schedule(state, transaction, PendingReply::Wire(ReceiptFormat::Committed)))
 }
 
-fn take_open(session: &mut Session, durability: Option<Durability>) -> Result<TransactionReply> {
-    let mut open = session.open.take().ok_or_else(none_open)?;
+fn take_transaction(
+    state: &mut ConnectionState,
+    durability: Option<Durability>,
+) -> Result<TransactionReply> {
+    let mut open = state.open_transaction.take().ok_or_else(no_open_transaction)?;
     if let Some(durability) = durability {
         open.durability(durability);
     }
     open.into_transaction().map(|transaction| TransactionReply::Taken(Box::new(transaction)))
 }
 
-fn none_open() -> Error {
+fn no_open_transaction() -> Error {
     Error::new(Code::NoTransaction, "nothing is open on this connection: begin first")
 }
 
-fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
-    if pending != Pending::Nothing {
-        return Handled::NotYet;
+fn feed(context: &mut CommandContext<'_>, load: BatchLoad) -> CommandOutcome {
+    if load != BatchLoad::Empty {
+        return CommandOutcome::Deferred;
     }
-    let follow: FeedRequest = match take(call) {
-        Ok(follow) => follow,
-        Err(error) => return refused(error),
+    let request: FeedRequest = match decode_request(context) {
+        Ok(request) => request,
+        Err(error) => return error_outcome(error),
     };
-    if let Err(reply) = permit(call, &Wanted::Follow(&follow)) {
-        return Handled::Reply(reply);
+    if let Err(reply) = permit(context, &Wanted::Follow(&request)) {
+        return CommandOutcome::Reply(reply);
     }
-    following(call, follow).unwrap_or_else(refused)
+    poll_feed(context, request).unwrap_or_else(error_outcome)
 }
 
-fn following(call: &mut Call<'_>, follow: FeedRequest) -> Result<Handled> {
-    let shared = call.shared();
-    let seat = match shared.feed_seat(call.session.user.as_ref()) {
-        Ok(seat) => seat,
-        Err(reply) => return Ok(Handled::Reply(reply)),
+fn poll_feed(context: &mut CommandContext<'_>, request: FeedRequest) -> Result<CommandOutcome> {
+    let shared = context.shared();
+    let slot = match shared.reserve_feed_slot(context.state.user.as_ref()) {
+        Ok(slot) => slot,
+        Err(reply) => return Ok(CommandOutcome::Reply(reply)),
     };
-    let feed = shared.db.watch(follow.filter, follow.after)?;
-    let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
-    let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
-    let reading = Reading::new(feed, limit, until, FOLLOWED, seat);
-    let reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
-    Ok(wait(call, Awaited::Changes(Box::new(reading))))
+    let feed = shared.db.watch(request.filter, request.after)?;
+    let until = ReadEnd::FirstResult { deadline_us: deadline_us(context, request.wait_ms) };
+    let limit = request.limit.clamp(1, FOLLOW_LIMIT);
+    let read = FeedRead::new(feed, limit, until, FEED_FORMAT, slot);
+    let read = read.for_user(context.state.user.clone()).charged_to(&context.state.account);
+    Ok(poll_or_wait(context, BlockingRead::Changes(Box::new(read))))
 }
 
 /// The reply includes the position, so that a client whose wait timed out can continue from there.
-const FOLLOWED: Telling = Telling { shape: followed, values: true, place: true };
+const FEED_FORMAT: FeedFormat = FeedFormat { format: feed_reply, values: true, position: true };
 
-fn followed(read: Result<Found>) -> Reply {
-    framed(&read.map(|Found { events, position, more }| FeedReply { events, position, more }))
+fn feed_reply(read: Result<FeedPage>) -> Reply {
+    encoded_reply(&read.map(|FeedPage { events, position, more }| FeedReply {
+        events,
+        position,
+        more,
+    }))
 }
 
-fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
-    call.shared().deadline_us(wait_ms)
+fn deadline_us(context: &CommandContext<'_>, wait_ms: u64) -> u64 {
+    context.shared().deadline_us(wait_ms)
 }
 
 /// Returns the reply if it is ready, otherwise a blocking read.
-fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
-    match awaited.look_briefly(call.shared().ticks_us()) {
-        Some(reply) => Handled::Reply(reply),
-        None => Handled::Wait(awaited),
+fn poll_or_wait(context: &CommandContext<'_>, mut read: BlockingRead) -> CommandOutcome {
+    match read.poll_briefly(context.shared().ticks_us()) {
+        Some(reply) => CommandOutcome::Reply(reply),
+        None => CommandOutcome::BlockingRead(read),
     }
 }
 
-fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
-    if pending != Pending::Nothing {
-        return Handled::NotYet;
+fn ask(context: &mut CommandContext<'_>, load: BatchLoad) -> CommandOutcome {
+    if load != BatchLoad::Empty {
+        return CommandOutcome::Deferred;
     }
-    let question: AdminRequest = match take(call) {
+    let question: AdminRequest = match decode_request(context) {
         Ok(question) => question,
-        Err(error) => return refused(error),
+        Err(error) => return error_outcome(error),
     };
-    let entry = entry(call.session, &question);
-    if let Err(reply) = permit(call, &Wanted::Ask(&question)) {
-        record(call.shared(), entry.as_slice(), Outcome::Denied);
-        return Handled::Reply(reply);
+    let entry = audit_entry(context.state, &question);
+    if let Err(reply) = permit(context, &Wanted::Ask(&question)) {
+        record_outcome(context.shared(), entry.as_slice(), Outcome::Denied);
+        return CommandOutcome::Reply(reply);
     }
-    let shared = call.shared().clone();
+    let shared = context.shared().clone();
     match question {
         AdminRequest::WaitFor { revision, wait_ms } => {
             let db = shared.db.clone();
-            let deadline_us = deadline_us(call, wait_ms);
-            let arrival = Arrival { db, revision, deadline_us, shape: |there| framed(&there) };
-            wait(call, Awaited::Revision(arrival))
+            let deadline_us = deadline_us(context, wait_ms);
+            let wait =
+                RevisionWait { db, revision, deadline_us, format: |there| encoded_reply(&there) };
+            poll_or_wait(context, BlockingRead::Revision(wait))
         }
         AdminRequest::Tail { branch, run, after, limit, wait_ms } => {
-            following_run(call, &branch, &run, after, limit, wait_ms).unwrap_or_else(refused)
+            poll_run_tail(context, &branch, &run, after, limit, wait_ms)
+                .unwrap_or_else(error_outcome)
         }
         question if question.takes_a_while() => {
-            Handled::Slow(Box::new(move || answer_recorded(&shared, question, entry)))
+            CommandOutcome::LongWork(Box::new(move || audited_answer(&shared, question, entry)))
         }
-        question => Handled::Reply(answer_recorded(&shared, question, entry)),
+        question => CommandOutcome::Reply(audited_answer(&shared, question, entry)),
     }
 }
 
 /// Returns the next events of a run, or a blocking read.
-fn following_run(
-    call: &Call<'_>,
+fn poll_run_tail(
+    context: &CommandContext<'_>,
     branch: &str,
     run: &Name,
     after: u64,
     limit: usize,
     wait_ms: u64,
-) -> Result<Handled> {
-    let db = call.shared().db.clone();
+) -> Result<CommandOutcome> {
+    let db = context.shared().db.clone();
     let tail = db.branch(branch)?.runs().tail(run.as_str(), after)?;
-    let deadline_us = deadline_us(call, wait_ms);
-    let following = Following::new(db, tail, limit, deadline_us, framed_events);
-    Ok(wait(call, Awaited::Events(Box::new(following))))
+    let deadline_us = deadline_us(context, wait_ms);
+    let tail = TailRead::new(db, tail, limit, deadline_us, events_reply);
+    Ok(poll_or_wait(context, BlockingRead::Events(Box::new(tail))))
 }
 
-fn framed_events(events: Result<Vec<CanonicalEvent>>) -> Reply {
-    framed(&events.map(RunAnswer::Events))
+fn events_reply(events: Result<Vec<CanonicalEvent>>) -> Reply {
+    encoded_reply(&events.map(RunAnswer::Events))
 }
 
 /// Returns the audit entry of an admin request, if it is audited.
-fn entry(session: &Session, question: &AdminRequest) -> Option<Entry> {
-    let user = session.user.as_ref()?;
-    recorded_question(session.shared.security.audit(), user, &session.peer, question)
+fn audit_entry(state: &ConnectionState, question: &AdminRequest) -> Option<Entry> {
+    let user = state.user.as_ref()?;
+    audited_admin_request(state.shared.security.audit(), user, &state.peer, question)
 }
 
-fn answer_recorded(shared: &Shared, question: AdminRequest, entry: Option<Entry>) -> Reply {
+fn audited_answer(shared: &Shared, question: AdminRequest, entry: Option<Entry>) -> Reply {
     let reply = answer(&shared.db, question);
     let outcome = match &reply {
-        Reply::Bulk(frame) if !is_refusal(frame) => Outcome::Done,
+        Reply::Bulk(frame) if !is_encoded_error(frame) => Outcome::Done,
         _ => Outcome::Failed,
     };
-    record(shared, entry.as_slice(), outcome);
+    record_outcome(shared, entry.as_slice(), outcome);
     reply
 }
 
 fn answer(db: &Database, question: AdminRequest) -> Reply {
     match question {
-        AdminRequest::Revision => framed(&Ok(db.revision())),
-        AdminRequest::DurableRevision => framed(&Ok(db.durable_revision())),
-        AdminRequest::StampOf(revision) => framed(&db.stamp_of(revision)),
-        AdminRequest::Resolve(at) => framed(&db.resolve(at)),
-        AdminRequest::Branches => framed(&db.try_branches()),
-        AdminRequest::Branch(name) => framed(&db.branch_info(&name)),
-        AdminRequest::Tags => framed(&db.try_tags()),
-        AdminRequest::Diff(a, b) => framed(&db.diff(&a, &b)),
-        AdminRequest::Pins => framed(&db.try_pins()),
-        AdminRequest::Stats => framed(&db.try_stats()),
-        AdminRequest::Indexes => framed(&db.records().indexes()),
+        AdminRequest::Revision => encoded_reply(&Ok(db.revision())),
+        AdminRequest::DurableRevision => encoded_reply(&Ok(db.durable_revision())),
+        AdminRequest::StampOf(revision) => encoded_reply(&db.stamp_of(revision)),
+        AdminRequest::Resolve(at) => encoded_reply(&db.resolve(at)),
+        AdminRequest::Branches => encoded_reply(&db.try_branches()),
+        AdminRequest::Branch(name) => encoded_reply(&db.branch_info(&name)),
+        AdminRequest::Tags => encoded_reply(&db.try_tags()),
+        AdminRequest::Diff(a, b) => encoded_reply(&db.diff(&a, &b)),
+        AdminRequest::Pins => encoded_reply(&db.try_pins()),
+        AdminRequest::Stats => encoded_reply(&db.try_stats()),
+        AdminRequest::Indexes => encoded_reply(&db.records().indexes()),
         AdminRequest::Explain { branch, prefix, filters } => {
             let branch = db.branch(&branch);
-            framed(&branch.and_then(|branch| branch.records().explain(&prefix, &filters)))
+            encoded_reply(&branch.and_then(|branch| branch.records().explain(&prefix, &filters)))
         }
         AdminRequest::WaitFor { revision, .. } => {
-            framed(&db.wait_for(revision, std::time::Duration::ZERO))
+            encoded_reply(&db.wait_for(revision, std::time::Duration::ZERO))
         }
-        AdminRequest::Sync => framed(&db.sync()),
-        AdminRequest::Sweep => framed(&db.sweep()),
-        AdminRequest::Trim => framed(&db.trim()),
+        AdminRequest::Sync => encoded_reply(&db.sync()),
+        AdminRequest::Sweep => encoded_reply(&db.sweep()),
+        AdminRequest::Trim => encoded_reply(&db.trim()),
         AdminRequest::ConfirmClock => {
             db.confirm_clock();
-            framed(&Ok(()))
+            encoded_reply(&Ok(()))
         }
-        AdminRequest::ExportHash(branch) => framed(&db.export_hash(&branch)),
+        AdminRequest::ExportHash(branch) => encoded_reply(&db.export_hash(&branch)),
         AdminRequest::RevisionOf { branch, run, seq } => {
             let branch = db.branch(&branch);
-            framed(&branch.and_then(|branch| branch.runs().revision_of(run.as_str(), seq)))
+            encoded_reply(&branch.and_then(|branch| branch.runs().revision_of(run.as_str(), seq)))
         }
         AdminRequest::StateSince { branch, space, since } => {
             let keyed = db.branch(&branch).and_then(|branch| branch.keyed(space.as_str()));
-            framed(&keyed.and_then(|keyed| keyed.changes_since(since.as_ref())))
+            encoded_reply(&keyed.and_then(|keyed| keyed.changes_since(since.as_ref())))
         }
         AdminRequest::Tail { branch, run, after, limit, .. } => {
             let tail =
                 db.branch(&branch).and_then(|branch| branch.runs().tail(run.as_str(), after));
             let nothing = std::time::Duration::ZERO;
-            framed_events(tail.and_then(|mut tail| tail.next(limit, nothing)))
+            events_reply(tail.and_then(|mut tail| tail.next(limit, nothing)))
         }
     }
 }

@@ -13,18 +13,20 @@ use std::slice::Iter;
 
 /// The reason why a line cannot be split.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unsplit {
+pub enum SplitError {
     /// A quote is open, so the next line continues the word.
-    Open,
+    UnclosedQuote,
     /// A closing quote is followed by another character than a space.
-    Joined,
+    MissingSpace,
 }
 
-impl std::fmt::Display for Unsplit {
+impl std::fmt::Display for SplitError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Unsplit::Open => "a quote is not closed: end it with the quote it began with",
-            Unsplit::Joined => "a space has to follow a closing quote",
+            SplitError::UnclosedQuote => {
+                "a quote is not closed: end it with the quote it began with"
+            }
+            SplitError::MissingSpace => "a space has to follow a closing quote",
         })
     }
 }
@@ -32,25 +34,25 @@ impl std::fmt::Display for Unsplit {
 type Bytes<'a> = Peekable<Iter<'a, u8>>;
 
 /// Splits a line into its words.
-pub fn split(line: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Unsplit> {
+pub fn split(line: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, SplitError> {
     let mut bytes = line.as_ref().iter().peekable();
     let mut words = Vec::new();
     loop {
         while bytes.next_if(|byte| byte.is_ascii_whitespace()).is_some() {}
         match bytes.peek() {
             None => return Ok(words),
-            Some(_) => words.push(word(&mut bytes)?),
+            Some(_) => words.push(read_word(&mut bytes)?),
         }
     }
 }
 
-fn word(bytes: &mut Bytes<'_>) -> Result<Vec<u8>, Unsplit> {
+fn read_word(bytes: &mut Bytes<'_>) -> Result<Vec<u8>, SplitError> {
     let mut word = Vec::new();
     while let Some(byte) = bytes.next_if(|byte| !byte.is_ascii_whitespace()) {
         match byte {
             b'"' | b'\'' => {
-                quoted(bytes, *byte, &mut word)?;
-                return ended(bytes).map(|()| word);
+                read_quoted(bytes, *byte, &mut word)?;
+                return expect_end(bytes).map(|()| word);
             }
             plain => word.push(*plain),
         }
@@ -58,38 +60,38 @@ fn word(bytes: &mut Bytes<'_>) -> Result<Vec<u8>, Unsplit> {
     Ok(word)
 }
 
-fn ended(bytes: &mut Bytes<'_>) -> Result<(), Unsplit> {
+fn expect_end(bytes: &mut Bytes<'_>) -> Result<(), SplitError> {
     match bytes.peek() {
-        Some(byte) if !byte.is_ascii_whitespace() => Err(Unsplit::Joined),
+        Some(byte) if !byte.is_ascii_whitespace() => Err(SplitError::MissingSpace),
         _ => Ok(()),
     }
 }
 
-fn quoted(bytes: &mut Bytes<'_>, quote: u8, word: &mut Vec<u8>) -> Result<(), Unsplit> {
+fn read_quoted(bytes: &mut Bytes<'_>, quote: u8, word: &mut Vec<u8>) -> Result<(), SplitError> {
     loop {
-        match *bytes.next().ok_or(Unsplit::Open)? {
+        match *bytes.next().ok_or(SplitError::UnclosedQuote)? {
             byte if byte == quote => return Ok(()),
-            b'\\' if quote == b'"' => word.push(escaped(bytes)?),
+            b'\\' if quote == b'"' => word.push(read_escape(bytes)?),
             b'\\' => word.push(*bytes.next_if_eq(&&b'\'').unwrap_or(&b'\\')),
             byte => word.push(byte),
         }
     }
 }
 
-fn escaped(bytes: &mut Bytes<'_>) -> Result<u8, Unsplit> {
-    Ok(match *bytes.next().ok_or(Unsplit::Open)? {
+fn read_escape(bytes: &mut Bytes<'_>) -> Result<u8, SplitError> {
+    Ok(match *bytes.next().ok_or(SplitError::UnclosedQuote)? {
         b'n' => b'\n',
         b'r' => b'\r',
         b't' => b'\t',
         b'b' => 8,
         b'a' => 7,
-        b'x' => hexadecimal(bytes).unwrap_or(b'x'),
+        b'x' => read_hexadecimal(bytes).unwrap_or(b'x'),
         other => other,
     })
 }
 
 /// Reads two hexadecimal digits, or consumes nothing.
-fn hexadecimal(bytes: &mut Bytes<'_>) -> Option<u8> {
+fn read_hexadecimal(bytes: &mut Bytes<'_>) -> Option<u8> {
     let mut ahead = bytes.clone();
     let mut digit = || char::from(*ahead.next()?).to_digit(16);
     let byte = digit()? * 16 + digit()?;
@@ -152,10 +154,10 @@ mod tests {
     #[test]
     fn open_quotes_and_joined_words_are_told_apart() {
         for open in ["\"a", "'a", "a \"b\\", "\"", "a\"b"] {
-            assert_eq!(split(open), Err(Unsplit::Open), "{open}");
+            assert_eq!(split(open), Err(SplitError::UnclosedQuote), "{open}");
         }
         for joined in ["\"a\"b", "'a''b'"] {
-            assert_eq!(split(joined), Err(Unsplit::Joined), "{joined}");
+            assert_eq!(split(joined), Err(SplitError::MissingSpace), "{joined}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The memory of a connection, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Holding {
+pub struct MemoryUsage {
     /// Incomplete requests, and requests waiting for the batch.
     pub requests: usize,
     /// Unsent replies.
@@ -18,7 +18,7 @@ pub struct Holding {
 
 /// The reservations of one connection, released on drop.
 #[derive(Debug)]
-pub struct Share {
+pub struct ConnectionReservations {
     account: Arc<Account>,
     requests: Reservation,
     replies: Reservation,
@@ -26,10 +26,10 @@ pub struct Share {
     transaction: Reservation,
 }
 
-impl Share {
+impl ConnectionReservations {
     /// Creates empty reservations.
-    pub fn new(account: &Arc<Account>) -> Share {
-        Share {
+    pub fn new(account: &Arc<Account>) -> ConnectionReservations {
+        ConnectionReservations {
             account: account.clone(),
             requests: account.reservation(Kind::Requests),
             replies: account.reservation(Kind::Replies),
@@ -40,11 +40,11 @@ impl Share {
 
     /// Adjusts the reservations to the memory of the connection, on the account of its present user. Fails
     /// if growth exceeds a limit.
-    pub fn holds(&mut self, account: &Arc<Account>, now: Holding) -> Result<(), Exceeded> {
+    pub fn update(&mut self, account: &Arc<Account>, now: MemoryUsage) -> Result<(), Exceeded> {
         if !Arc::ptr_eq(&self.account, account) {
-            *self = Share::new(account);
+            *self = ConnectionReservations::new(account);
         }
-        let Share { requests, replies, queued, transaction, .. } = self;
+        let ConnectionReservations { requests, replies, queued, transaction, .. } = self;
         // This runs after every request, and most requests fit into the existing reservations.
         let is_covered = requests.covers(now.requests)
             && replies.covers(now.replies)
@@ -76,11 +76,11 @@ mod tests {
         const MIB: usize = 1 << 20;
         let limits = Settings { per_connection_bytes: 4 * MIB, ..Settings::default() };
         let account = MemoryBudget::new(limits).connect(None).of_user(None);
-        let mut share = Share::new(&account);
-        let open = Holding { transaction: 3 * MIB, ..Holding::default() };
-        share.holds(&account, open).unwrap();
-        assert!(share.holds(&account, Holding { requests: 3 * MIB, ..open }).is_err());
-        let given_up = Holding { requests: 3 * MIB, ..Holding::default() };
-        assert_eq!(share.holds(&account, given_up), Ok(()));
+        let mut reservations = ConnectionReservations::new(&account);
+        let open = MemoryUsage { transaction: 3 * MIB, ..MemoryUsage::default() };
+        reservations.update(&account, open).unwrap();
+        assert!(reservations.update(&account, MemoryUsage { requests: 3 * MIB, ..open }).is_err());
+        let given_up = MemoryUsage { requests: 3 * MIB, ..MemoryUsage::default() };
+        assert_eq!(reservations.update(&account, given_up), Ok(()));
     }
 }

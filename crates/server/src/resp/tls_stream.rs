@@ -9,7 +9,7 @@
 //! All bytes read are decrypted at once. Otherwise plaintext could wait inside rustls, for which no socket
 //! event comes.
 
-use super::stream::Input;
+use super::stream::StreamInput;
 use crate::tls::FIRST_BYTE;
 use mio::net::TcpStream;
 use rustls::{ServerConfig, ServerConnection};
@@ -21,31 +21,31 @@ const RECORD_BYTES: usize = (16 << 10) + 2048 + 5;
 
 /// Returns the part of a buffer that is for encrypted bytes. The rest has room for their plaintext and for
 /// a record of which only the last byte was missing.
-const fn sealed_bytes(buffer_bytes: usize) -> usize {
+const fn ciphertext_bytes(buffer_bytes: usize) -> usize {
     (buffer_bytes - RECORD_BYTES) / 2
 }
 
 /// The error for clients that do not use TLS, in plain RESP.
-const NOT_PLAIN: &[u8] =
+const PLAINTEXT_ERROR: &[u8] =
     b"-ERR this port speaks TLS: connect with TLS, as redis-cli --tls does\r\n";
 
 /// A socket with TLS.
-pub struct Secured {
+pub struct TlsStream {
     socket: TcpStream,
     tls: ServerConnection,
     /// True once the first byte has come.
-    begun: bool,
+    started: bool,
     /// True once the client has closed its side of the TLS session.
-    ended: bool,
+    closed: bool,
     /// True after invalid input: nothing more can be sent.
-    broken: bool,
+    failed: bool,
 }
 
-impl Secured {
+impl TlsStream {
     /// Creates a stream whose handshake has not begun.
-    pub fn new(socket: TcpStream, config: Arc<ServerConfig>) -> Result<Secured, rustls::Error> {
+    pub fn new(socket: TcpStream, config: Arc<ServerConfig>) -> Result<TlsStream, rustls::Error> {
         let tls = ServerConnection::new(config)?;
-        Ok(Secured { socket, tls, begun: false, ended: false, broken: false })
+        Ok(TlsStream { socket, tls, started: false, closed: false, failed: false })
     }
 
     pub fn socket(&mut self) -> &mut TcpStream {
@@ -57,61 +57,61 @@ impl Secured {
     }
 
     /// Reads and decrypts the available bytes.
-    pub fn read<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<Input<'a>> {
-        if self.ended {
-            return Ok(Input::END);
+    pub fn read<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<StreamInput<'a>> {
+        if self.closed {
+            return Ok(StreamInput::END);
         }
-        let (sealed, open) = buffer.split_at_mut(sealed_bytes(buffer.len()));
-        let taken = self.socket.read(sealed)?;
-        if taken == 0 {
-            return Ok(Input::END);
+        let (ciphertext, plaintext) = buffer.split_at_mut(ciphertext_bytes(buffer.len()));
+        let socket_bytes = self.socket.read(ciphertext)?;
+        if socket_bytes == 0 {
+            return Ok(StreamInput::END);
         }
-        self.check_first(sealed[0])?;
-        let more = taken == sealed.len();
-        let count = self.unseal(&sealed[..taken], open)?;
-        self.answer()?;
+        self.check_first(ciphertext[0])?;
+        let more = socket_bytes == ciphertext.len();
+        let count = self.decrypt(&ciphertext[..socket_bytes], plaintext)?;
+        self.send_pending()?;
         // The client may have sent data before its close message, so the end of the stream is reported by
         // the next read.
-        Ok(Input { bytes: &open[..count], taken, more: more || self.ended })
+        Ok(StreamInput { bytes: &plaintext[..count], socket_bytes, more: more || self.closed })
     }
 
     /// Rejects a client that does not use TLS, with an error that it can read.
     fn check_first(&mut self, first: u8) -> io::Result<()> {
-        if !std::mem::replace(&mut self.begun, true) && first != FIRST_BYTE {
+        if !std::mem::replace(&mut self.started, true) && first != FIRST_BYTE {
             // If the socket does not take these few bytes, the client gets no explanation.
-            let _ = self.socket.write(NOT_PLAIN);
-            self.broken = true;
+            let _ = self.socket.write(PLAINTEXT_ERROR);
+            self.failed = true;
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(())
     }
 
     /// Decrypts bytes. Returns the length of the plaintext.
-    fn unseal(&mut self, mut sealed: &[u8], open: &mut [u8]) -> io::Result<usize> {
+    fn decrypt(&mut self, mut ciphertext: &[u8], plaintext: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
-        while !sealed.is_empty() && !self.ended {
-            self.tls.read_tls(&mut sealed)?;
+        while !ciphertext.is_empty() && !self.closed {
+            self.tls.read_tls(&mut ciphertext)?;
             let state = match self.tls.process_new_packets() {
                 Ok(state) => state,
-                Err(error) => return Err(self.breaks(error)),
+                Err(error) => return Err(self.fail(error)),
             };
             if state.plaintext_bytes_to_read() > 0 {
-                count += self.tls.reader().read(&mut open[count..])?;
+                count += self.tls.reader().read(&mut plaintext[count..])?;
             }
-            self.ended = state.peer_has_closed();
+            self.closed = state.peer_has_closed();
         }
         Ok(count)
     }
 
     /// Sends the TLS alert for this error, and marks the stream as broken.
-    fn breaks(&mut self, error: rustls::Error) -> io::Error {
+    fn fail(&mut self, error: rustls::Error) -> io::Error {
         let _ = self.flush();
-        self.broken = true;
+        self.failed = true;
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 
     /// Sends pending TLS messages. The rest is sent when the socket takes it.
-    fn answer(&mut self) -> io::Result<()> {
+    fn send_pending(&mut self) -> io::Result<()> {
         match self.flush() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             flushed => flushed,
@@ -123,14 +123,14 @@ impl Secured {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
         let count = self.tls.writer().write(bytes)?;
-        self.answer()?;
+        self.send_pending()?;
         // Before the handshake is done, rustls takes only a limited number of bytes.
         if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 
     /// Sends encrypted bytes that are still buffered.
     pub fn flush(&mut self) -> io::Result<()> {
-        if self.broken {
+        if self.failed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         while self.tls.wants_write() {
@@ -145,7 +145,7 @@ impl Secured {
     }
 
     /// Queues the TLS close message. rustls makes sure that it is queued only once.
-    pub fn say_goodbye(&mut self) {
+    pub fn send_close(&mut self) {
         self.tls.send_close_notify();
     }
 }
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn what_is_opened_has_room() {
         for buffer_bytes in [super::super::event_loop::BUFFER_BYTES, RECORD_BYTES + 2] {
-            let sealed = sealed_bytes(buffer_bytes);
-            assert!(sealed > 0 && buffer_bytes - sealed >= sealed + RECORD_BYTES);
+            let ciphertext = ciphertext_bytes(buffer_bytes);
+            assert!(ciphertext > 0 && buffer_bytes - ciphertext >= ciphertext + RECORD_BYTES);
         }
     }
 }

@@ -26,11 +26,11 @@ const ERROR_KINDS: usize = 64;
 
 /// The counters of one event loop.
 #[derive(Debug)]
-pub struct Tally {
+pub struct LoopCounters {
     /// By position in the command table.
     commands: Box<[Counter]>,
     /// Commands answered without the batch in this turn, by group.
-    known: [Counter; GROUPS.len()],
+    immediate: [Counter; GROUPS.len()],
     durations_us: [Buckets; GROUPS.len()],
     batches: Buckets,
     received_bytes: Counter,
@@ -38,11 +38,11 @@ pub struct Tally {
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
+impl Default for LoopCounters {
+    fn default() -> LoopCounters {
+        LoopCounters {
             commands: (0..table::all().count()).map(|_| Counter::new()).collect(),
-            known: [const { Counter::new() }; GROUPS.len()],
+            immediate: [const { Counter::new() }; GROUPS.len()],
             durations_us: [const { Buckets::new(DURATION_BOUNDS_US) }; GROUPS.len()],
             batches: Buckets::new(BATCH_BOUNDS),
             received_bytes: Counter::new(),
@@ -52,22 +52,22 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl LoopCounters {
     /// Counts a command by its position in the table.
-    pub fn command(&self, place: usize) {
-        if let Some(count) = self.commands.get(place) {
+    pub fn count_command(&self, position: usize) {
+        if let Some(count) = self.commands.get(position) {
             count.add(1);
         }
     }
 
     /// Counts a command that was answered without the batch.
-    pub fn answered(&self, group: Group) {
-        self.known[group as usize].add(1);
+    pub fn count_immediate(&self, group: Group) {
+        self.immediate[group as usize].add(1);
     }
 
     /// Records the duration of the turn for all commands that were answered in it without the batch.
-    pub fn known_took(&self, us: u64) {
-        for (count, durations) in self.known.iter().zip(&self.durations_us) {
+    pub fn record_turn(&self, us: u64) {
+        for (count, durations) in self.immediate.iter().zip(&self.durations_us) {
             match count.take() {
                 0 => {}
                 count => durations.add(us, count),
@@ -76,34 +76,34 @@ impl Tally {
     }
 
     /// Records the duration of a command in microseconds.
-    pub fn took(&self, group: Group, us: u64) {
+    pub fn record_duration(&self, group: Group, us: u64) {
         self.durations_us[group as usize].add(us, 1);
     }
 
     /// Records an executed batch of `transactions` transactions.
-    pub fn batch(&self, transactions: usize) {
+    pub fn record_batch(&self, transactions: usize) {
         self.batches.add(transactions as u64, 1);
     }
 
     /// Counts received bytes.
-    pub fn received(&self, bytes: usize) {
+    pub fn count_received(&self, bytes: usize) {
         self.received_bytes.add(bytes as u64);
     }
 
     /// Counts sent bytes.
-    pub fn sent(&self, bytes: usize) {
+    pub fn count_sent(&self, bytes: usize) {
         self.sent_bytes.add(bytes as u64);
     }
 
     /// Counts an error reply by its first word.
-    pub fn reply(&self, reply: &Reply) {
+    pub fn count_reply(&self, reply: &Reply) {
         if let Reply::Error(text) = reply {
-            self.error(text);
+            self.count_error(text);
         }
     }
 
     #[cold]
-    fn error(&self, text: &str) {
+    fn count_error(&self, text: &str) {
         let kind = text.split(' ').next().unwrap_or_default();
         let mut errors = self.errors.lock();
         let kind = if errors.len() < ERROR_KINDS { kind } else { "OTHER" };
@@ -113,10 +113,10 @@ impl Tally {
 
 /// The counters of the front end, of all loops together.
 #[derive(Debug, Default)]
-pub struct Figures {
-    tallies: Mutex<Vec<Arc<Tally>>>,
+pub struct Metrics {
+    all_loops: Mutex<Vec<Arc<LoopCounters>>>,
     /// The tally for work measured outside the loops. The lock lets only one thread write it at a time.
-    work: Mutex<Option<Arc<Tally>>>,
+    off_loop: Mutex<Option<Arc<LoopCounters>>>,
     /// Number of accepted connections.
     pub accepted: AtomicU64,
     /// Number of connections rejected because of the limit.
@@ -133,42 +133,42 @@ pub struct Figures {
     pub tasks_waiting: AtomicU64,
 }
 
-impl Figures {
+impl Metrics {
     /// Creates the tally of another loop.
-    pub fn tally(&self) -> Arc<Tally> {
-        let tally: Arc<Tally> = Arc::default();
-        self.tallies.lock().push(tally.clone());
-        tally
+    pub fn new_loop_counters(&self) -> Arc<LoopCounters> {
+        let counters: Arc<LoopCounters> = Arc::default();
+        self.all_loops.lock().push(counters.clone());
+        counters
     }
 
     /// Records the duration of long work of a group, in microseconds.
-    pub fn worked(&self, group: Group, us: u64) {
-        let mut work = self.work.lock();
-        let tally = work.get_or_insert_with(|| self.tally());
-        tally.durations_us[group as usize].add(us, 1);
+    pub fn record_work(&self, group: Group, us: u64) {
+        let mut work = self.off_loop.lock();
+        let counters = work.get_or_insert_with(|| self.new_loop_counters());
+        counters.durations_us[group as usize].add(us, 1);
     }
 
     /// Returns the sums over all tallies.
-    pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        self.tallies.lock().iter().for_each(|tally| totals.add(tally));
+    pub fn totals(&self) -> CounterTotals {
+        let mut totals = CounterTotals::default();
+        self.all_loops.lock().iter().for_each(|counters| totals.add(counters));
         totals
     }
 }
 
 /// Increments a counter.
-pub fn count(figure: &AtomicU64) {
-    figure.fetch_add(1, Ordering::Relaxed);
+pub fn increment(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Decrements a gauge.
-pub fn uncount(figure: &AtomicU64) {
-    figure.fetch_sub(1, Ordering::Relaxed);
+pub fn decrement(counter: &AtomicU64) {
+    counter.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// The sums over all loops.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct CounterTotals {
     /// Calls by command name, without commands that were never called.
     pub commands: BTreeMap<&'static str, u64>,
     /// Durations of commands in microseconds, by group.
@@ -183,21 +183,21 @@ pub struct Totals {
     pub errors: BTreeMap<String, u64>,
 }
 
-impl Totals {
-    fn add(&mut self, tally: &Tally) {
-        for (spec, count) in table::all().zip(&tally.commands) {
+impl CounterTotals {
+    fn add(&mut self, counters: &LoopCounters) {
+        for (spec, count) in table::all().zip(&counters.commands) {
             match count.look() {
                 0 => {}
                 count => *self.commands.entry(spec.name).or_default() += count,
             }
         }
-        for (own, more) in self.durations_us.iter_mut().zip(&tally.durations_us) {
+        for (own, more) in self.durations_us.iter_mut().zip(&counters.durations_us) {
             own.merge(&more.look());
         }
-        self.batches.merge(&tally.batches.look());
-        self.received_bytes += tally.received_bytes.look();
-        self.sent_bytes += tally.sent_bytes.look();
-        for (kind, count) in tally.errors.lock().iter() {
+        self.batches.merge(&counters.batches.look());
+        self.received_bytes += counters.received_bytes.look();
+        self.sent_bytes += counters.sent_bytes.look();
+        for (kind, count) in counters.errors.lock().iter() {
             *self.errors.entry(kind.clone()).or_default() += count;
         }
     }
@@ -219,21 +219,21 @@ mod tests {
 
     #[test]
     fn what_two_loops_count_is_one_total() {
-        let figures = Figures::default();
-        let one = figures.tally();
-        let two = figures.tally();
-        let (place, _) = table::find(&[b"get", b"a"]).ok().unwrap();
-        one.command(place);
-        two.command(place);
-        one.answered(Group::Strings);
-        one.answered(Group::Strings);
-        one.known_took(100);
-        two.took(Group::Strings, 10_000);
-        one.known_took(999);
-        one.reply(&Reply::error("WRONGTYPE of something"));
-        two.reply(&Reply::error("WRONGTYPE of something else"));
-        two.reply(&Reply::Status("OK"));
-        let totals = figures.totals();
+        let metrics = Metrics::default();
+        let one = metrics.new_loop_counters();
+        let two = metrics.new_loop_counters();
+        let (position, _) = table::find(&[b"get", b"a"]).ok().unwrap();
+        one.count_command(position);
+        two.count_command(position);
+        one.count_immediate(Group::Strings);
+        one.count_immediate(Group::Strings);
+        one.record_turn(100);
+        two.record_duration(Group::Strings, 10_000);
+        one.record_turn(999);
+        one.count_reply(&Reply::error("WRONGTYPE of something"));
+        two.count_reply(&Reply::error("WRONGTYPE of something else"));
+        two.count_reply(&Reply::Status("OK"));
+        let totals = metrics.totals();
         assert_eq!(totals.commands.into_iter().collect::<Vec<_>>(), [("get", 2)]);
         let strings = &totals.durations_us[Group::Strings as usize];
         assert_eq!((strings.count(), strings.sum), (3, 10_200), "a turn counts once");
@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn kinds_of_errors_stay_few_whatever_is_said() {
-        let tally = Tally::default();
-        (0..1000).for_each(|i| tally.reply(&Reply::error(format!("E{i} no"))));
-        let errors = tally.errors.lock();
+        let counters = LoopCounters::default();
+        (0..1000).for_each(|i| counters.count_reply(&Reply::error(format!("E{i} no"))));
+        let errors = counters.errors.lock();
         assert_eq!(errors.len(), ERROR_KINDS + 1);
         assert_eq!(errors["OTHER"], 1000 - ERROR_KINDS as u64);
     }
