@@ -1,7 +1,8 @@
 //! Data model of Mainstay: values, names, commands, transactions, errors and their encodings. No I/O.
 
 mod answer;
-mod blocks;
+/// Checksummed blocks, of which snapshots are made.
+pub mod blocks;
 /// Canonical bytes of transactions, for request fingerprints.
 pub mod canonical;
 mod command;
@@ -61,13 +62,12 @@ pub use run::{
     take_text,
 };
 pub use scales::Scales;
-pub use session::machine;
 pub use session::{
     CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, FORMER_KEPT_US, Former,
     Hold, KEPT_LIMIT, KEPT_LIMIT_BYTES, KeptLimits, LETTER_LIMIT_BYTES, LETTERS_LIMIT, Ledger,
     Letter, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Mailbox, REQUEST_LIMIT, REQUESTS_AHEAD_LIMIT,
     Retries, SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS, SESSION_LIMIT, SessionAnswer,
-    SessionCommand, SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_session_open,
+    SessionCommand, SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_number, check_session_open,
 };
 pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};

@@ -5,7 +5,7 @@ use crate::apply::sessions::{response, slot};
 use crate::handle::keyed;
 use crate::key::entry::EntryHeader;
 use mainstay_model::Result;
-use mainstay_model::machine::{
+use mainstay_state_machine::{
     Context, Outcome, SessionMachine, StateView, Table, UserStateMachine,
 };
 
@@ -88,7 +88,7 @@ impl UserStateMachine for Sum {
 mod tests {
     use super::*;
     use crate::apply::sessions::bytes::Profile;
-    use mainstay_model::machine::Input;
+    use mainstay_state_machine::Input;
     use mainstay_model::{Answer, Former, Name, Receipt, SessionRequest, smallvec};
     use proptest::prelude::*;
     use proptest::sample::Index;
