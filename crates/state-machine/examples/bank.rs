@@ -15,8 +15,8 @@
 //! exactly once and sends each till a notice of large payments. All replicas have equal state, including one
 //! that was restored from a snapshot.
 
-use mainstay_state_machine::*;
 use mainstay_model::{Code, Error, Name, Result, SessionRequest};
+use mainstay_state_machine::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

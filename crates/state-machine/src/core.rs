@@ -7,8 +7,8 @@ use super::output::{Answer, Output, ServerRequest};
 use super::reply::Reply;
 use super::sessions::{Session, Sessions, Unsent};
 use super::state::UserState;
-use mainstay_model::{Ledger, Verdict, Weighed};
 use mainstay_model::{Code, Error, Name, Result, SessionRequest, Stamp};
+use mainstay_model::{Ledger, Verdict, Weighed};
 use std::sync::Arc;
 
 /// The complete state of a machine. User code may write only the user's state, and sees of the sessions only

@@ -2,9 +2,9 @@
 
 use super::limits::Limits;
 use mainstay_model::limits::check_page;
-use mainstay_model::{LETTER_LIMIT_BYTES, check_number, check_session_open};
 use mainstay_model::wire::fields;
 use mainstay_model::{Code, Error, Name, Result, SessionRequest, Stamp};
+use mainstay_model::{LETTER_LIMIT_BYTES, check_number, check_session_open};
 use serde::{Deserialize, Serialize};
 
 /// A log entry. Its timestamp is a separate argument

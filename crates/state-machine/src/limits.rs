@@ -1,8 +1,8 @@
 //! Limits of a session machine.
 
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
-use mainstay_model::{KeptLimits, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, SESSION_LIMIT};
 use mainstay_model::{Code, Error, Result};
+use mainstay_model::{KeptLimits, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, SESSION_LIMIT};
 use serde::{Deserialize, Serialize};
 
 /// The default number of removed sessions whose numbers are remembered.

@@ -4,8 +4,8 @@ use super::counters::Counters;
 use super::limits::Limits;
 use super::session_machine::SessionMachine;
 use super::state::StateView;
-use mainstay_model::limits::check_page;
 use mainstay_model::Letter;
+use mainstay_model::limits::check_page;
 use mainstay_model::{Name, Result, SessionInfo, SessionPage, Stamp};
 use std::sync::Arc;
 

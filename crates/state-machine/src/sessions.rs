@@ -6,8 +6,8 @@ use super::input::check_letter;
 use super::limits::Limits;
 use super::output::ServerRequest;
 use super::reply::Reply;
-use mainstay_model::{Former, Ledger, Mailbox, Retries};
 use mainstay_model::{Code, Error, Name, Result, SessionInfo, Stamp};
+use mainstay_model::{Former, Ledger, Mailbox, Retries};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -292,7 +292,7 @@ pub(crate) fn text(name: Vec<u8>) -> String {
 
 /// Names found by a scan.
 #[derive(Default)]
-pub(crate) struct FoundNames {
+pub struct FoundNames {
     pub names: Vec<Vec<u8>>,
     /// Where the scan ended, if more names may follow.
     pub next: Option<Vec<u8>>,

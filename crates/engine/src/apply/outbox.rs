@@ -17,7 +17,7 @@
 //! Commands see only the branch's own layer, so inherited messages are not pending in a fork. Messages of a
 //! branch wait until it is merged into `main`. Only `main` delivers, unless branches are served too.
 
-pub(crate) mod transfer;
+pub mod transfer;
 
 use crate::base::work::Exempt;
 use crate::key::entry::DELETED;

@@ -27,7 +27,7 @@ const FOUND_PER_WALKED: u64 = 4;
 
 /// Limits on the work of one transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkLimits {
+pub struct WorkLimits {
     /// Entries that the transaction may read.
     pub entries: u64,
     /// Bytes of entries that it may read.
@@ -42,7 +42,7 @@ pub(crate) struct WorkLimits {
 
 /// Reads that a write depends on and that may be long: the first of each kind per transaction is not counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Exempt {
+pub enum Exempt {
     /// For an append: the events after the last snapshot of a run.
     Fold = 1,
     /// For a claim: the outbox queue up to the first message that is due.
@@ -53,7 +53,7 @@ pub(crate) enum Exempt {
 ///
 /// Only one thread counts at a time. The counters are atomic only so that threads can share snapshots. They
 /// use plain loads and stores instead of atomic additions, so they cost no more than an integer.
-pub(crate) struct WorkMeter {
+pub struct WorkMeter {
     entries: AtomicU64,
     bytes: AtomicU64,
     /// The entry count at which the limit or the stop flag is checked next.
@@ -202,7 +202,7 @@ fn too_many_bytes(limit: u64) -> Error {
 
 /// The budget that the reads of a view count towards.
 #[derive(Clone, Copy)]
-pub(crate) enum Budget<'a> {
+pub enum Budget<'a> {
     /// Not counted.
     Unlimited,
     /// A read outside of transactions: it has no size limit, but it can be cancelled.

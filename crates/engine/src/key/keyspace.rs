@@ -35,9 +35,9 @@ use mainstay_model::{Code, Contract, Error, Result};
 use smallvec::SmallVec;
 
 /// Cells.
-pub(crate) const CELLS: u8 = 0x01;
+pub const CELLS: u8 = 0x01;
 /// Records.
-pub(crate) const RECORDS: u8 = 0x02;
+pub const RECORDS: u8 = 0x02;
 /// Entries of indexes over records.
 pub(crate) const ENTRIES: u8 = 0x06;
 /// Heads of runs: the newest state of each run.
@@ -53,9 +53,9 @@ pub(crate) const ALERTS: u8 = 0x08;
 /// Outbox messages and their bookkeeping.
 pub(crate) const OUTBOX: u8 = 0x09;
 /// Spaces of keyed state.
-pub(crate) const SPACES: u8 = 0x0a;
+pub const SPACES: u8 = 0x0a;
 /// Entries of keyed state.
-pub(crate) const KEYED: u8 = 0x0b;
+pub const KEYED: u8 = 0x0b;
 /// Key spaces of user data on branches. Of a run only the head is listed, because it changes with every write
 /// to the run.
 pub(crate) const DATA: [u8; 5] = [CELLS, RECORDS, RUNS, SPACES, KEYED];
@@ -80,13 +80,13 @@ pub(crate) const MERGES: u8 = 0x14;
 /// Timestamps of revisions.
 pub(crate) const TIMES: u8 = 0x15;
 
-pub(crate) const MAIN_ID: u32 = 0;
+pub const MAIN_ID: u32 = 0;
 
 /// Length of the prefix before the name: key space and branch.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The prefix of cells on `main`.
-pub(crate) const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
+pub const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
 
 /// The prefix of records on `main`.
 pub(crate) const RECORDS_ON_MAIN: [u8; PREFIX_BYTES] = [RECORDS, 0, 0, 0, 0];
@@ -101,7 +101,7 @@ pub(crate) const SPACES_ON_MAIN: [u8; PREFIX_BYTES] = [SPACES, 0, 0, 0, 0];
 pub(crate) type Key = SmallVec<[u8; 48]>;
 
 /// Returns the key space of a contract, or an error if the contract has no keys.
-pub(crate) fn of(contract: Contract) -> Result<u8> {
+pub fn of(contract: Contract) -> Result<u8> {
     match contract {
         Contract::Cells => Ok(CELLS),
         Contract::Records => Ok(RECORDS),
@@ -116,7 +116,7 @@ pub(crate) fn of(contract: Contract) -> Result<u8> {
 
 /// Builds a key from its parts.
 #[inline]
-pub(crate) fn key(space: u8, branch: u32, name: &[u8]) -> Key {
+pub fn key(space: u8, branch: u32, name: &[u8]) -> Key {
     let mut key = Key::new();
     key.push(space);
     key.extend_from_slice(&branch.to_be_bytes());

@@ -65,7 +65,7 @@ const INDEX_PAUSE: Duration = Duration::from_millis(100);
 const FILL_LIMIT: usize = 1000;
 
 /// The background threads of a database, with the signal that wakes and stops them.
-pub(crate) struct BackgroundThreads {
+pub struct BackgroundThreads {
     bell: Arc<WorkSignal>,
     threads: Vec<JoinHandle<()>>,
 }

@@ -38,7 +38,7 @@ const ITSELF: &str = ".";
 pub(crate) const FORMAT: u32 = 1;
 
 /// A database directory that this process has locked.
-pub(crate) struct DatabaseFile {
+pub struct DatabaseFile {
     pub id: [u8; 16],
     /// The directory whose header file is still to be written.
     reserved: Option<PathBuf>,
@@ -143,7 +143,7 @@ pub(crate) fn look_at_use(directory: &Path) -> Result<DatabaseUse> {
 ///
 /// It keeps no file open, so it may outlive the lock. While the lock is held, no other file can get one
 /// of these inode numbers.
-pub(crate) struct LockedInodes {
+pub struct LockedInodes {
     directory: PathBuf,
     inodes: Vec<(&'static str, u64, u64)>,
 }

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Catalog {
+pub struct Catalog {
     branches: BTreeMap<u32, BranchRecord>,
     /// Branches that some reader can still see as live. Deleted branches stay in `branches` forever.
     living: BTreeSet<u32>,

@@ -23,7 +23,7 @@ const WINDOW_REVISIONS: u64 = 1_000_000;
 const LIMIT_BYTES: usize = 12 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
-pub(crate) struct RecentWrites {
+pub struct RecentWrites {
     chunks: RwLock<WriteChunks>,
     #[cfg(test)]
     walks: std::sync::atomic::AtomicU64,

@@ -33,11 +33,11 @@ pub struct ReadView {
 
 impl ReadView {
     /// The view of a snapshot that is not pinned, so retention may trim it.
-    pub(crate) fn of(snapshot: Snapshot) -> ReadView {
+    pub fn of(snapshot: Snapshot) -> ReadView {
         ReadView { snapshot, hidden: None, _pin: None }
     }
 
-    pub(crate) fn pinned(core: &Arc<Engine>, branch: &str, at: At) -> Result<ReadView> {
+    pub fn pinned(core: &Arc<Engine>, branch: &str, at: At) -> Result<ReadView> {
         let mut snapshot = Snapshot::new(core, branch, at)?;
         snapshot.fresh = false;
         // Pinned first, checked second: what is readable now stays so.

@@ -170,7 +170,7 @@ impl TimestampIndex {
 }
 
 /// A snapshot of the index: stored blocks never change, and the buffers' points are copied.
-pub(crate) struct TimestampSnapshot {
+pub struct TimestampSnapshot {
     blocks: Vec<Block>,
     points: Vec<TimestampPoint>,
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
-pub(crate) struct TombstoneGc {
+pub struct TombstoneGc {
     /// Ids of deleted branches.
     dropped: RwLock<HashSet<u32>>,
     /// Ids of dropped indexes.

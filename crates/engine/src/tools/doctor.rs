@@ -7,7 +7,7 @@
 //!                            nothing is deleted: damaged files are renamed to `...damaged...`
 //! ```
 
-pub(crate) mod checks;
+pub mod checks;
 #[cfg(test)]
 mod corruption_fixture;
 mod diagnose;

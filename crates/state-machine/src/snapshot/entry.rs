@@ -15,7 +15,6 @@
 //! Names, texts and bytes are preceded by their length. Lengths and numbers are varints.
 
 use super::bytes::{put_numbers, put_sized, take_numbers, take_size, take_sized, take_text};
-use mainstay_model::codec::put_varint;
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::faults::{Fault, planted};
@@ -23,8 +22,9 @@ use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::sessions::Session;
 use crate::state::is_stored_key;
-use mainstay_model::{Former, KeptLimits, Letter};
+use mainstay_model::codec::put_varint;
 use mainstay_model::{Code, Error, Name, Stamp};
+use mainstay_model::{Former, KeptLimits, Letter};
 use std::sync::Arc;
 
 const SESSION: u8 = 1;

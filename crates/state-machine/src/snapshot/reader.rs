@@ -3,10 +3,10 @@
 use super::entry::{Entry, Head, SessionEntry, take_entry, take_head};
 use super::writer::prelude;
 use super::{END, ENTRIES, FORMAT, HEAD, MAGIC, PRELUDE_BYTES};
-use mainstay_model::blocks::{BlockReader, damaged};
-use mainstay_model::Letter;
 use crate::core::Core;
 use crate::reply::Reply;
+use mainstay_model::Letter;
+use mainstay_model::blocks::{BlockReader, damaged};
 use mainstay_model::{Code, Error, Name, Result};
 use std::io::Read;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::entry::{put_former, put_head, put_key, put_pending, put_response, put_session};
 use super::{END, ENTRIES, FORMAT, HEAD, MAGIC, SnapshotWritten};
+use crate::core::Core;
 use mainstay_model::Result;
 use mainstay_model::blocks::{BLOCK_BYTES, BlockWriter};
-use crate::core::Core;
 use std::io::Write;
 
 /// Collects entries in blocks.

@@ -1,8 +1,8 @@
 //! Memory is bounded, however many sessions and requests exist.
 
 use crate::sample::name;
-use mainstay_state_machine::*;
 use mainstay_model::{KeptLimits, Name, Result, SessionRequest};
+use mainstay_state_machine::*;
 
 /// A machine that returns one byte and has no state.
 struct Echo;

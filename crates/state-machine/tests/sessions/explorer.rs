@@ -4,8 +4,8 @@
 use crate::oracle::{Expected, Oracle};
 use crate::program::{Act, Clients, Step, program};
 use crate::sample::{COUNTS, GONE, Machine, NAMES, Sample, VISITS, machine, name};
-use mainstay_state_machine::*;
 use mainstay_model::{SessionInfo, SessionRequest};
+use mainstay_state_machine::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Random programs: steps of clients and servers that are valid in every state.
 
 use crate::sample::{Command, Machine, NAMES, What, name};
-use mainstay_state_machine::{Input, Limits};
 use mainstay_model::{KeptLimits, SessionRequest};
+use mainstay_state_machine::{Input, Limits};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! The user's machine of these tests. It counts, sends requests, fails in every possible way, and records the
 //! executed commands.
 
-use mainstay_state_machine::*;
 use mainstay_model::{Code, Error, Name, Result, SessionRequest};
+use mainstay_state_machine::*;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Snapshots restore exactly the same state, or fail.
 
 use crate::sample::*;
-use mainstay_state_machine::*;
 use mainstay_model::{Code, KeptLimits, Result, SessionRequest};
+use mainstay_state_machine::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::io::{self, Read, Write};

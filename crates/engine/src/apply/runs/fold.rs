@@ -43,7 +43,7 @@ pub(crate) struct Folds {
 
 /// Hits and misses of the cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FoldCounts {
+pub struct FoldCounts {
     /// Appends that found the snapshot of their run in the cache.
     pub remembered: u64,
     /// Appends that had to fold the events again.

@@ -13,7 +13,7 @@ pub(crate) const UNFINISHED: Revision = Revision::MAX;
 const FORMER_LIMIT: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BranchRecord {
+pub struct BranchRecord {
     pub id: u32,
     pub name: String,
     /// Former names, oldest first, each with the revision of the rename that ended it.
@@ -28,7 +28,7 @@ pub(crate) struct BranchRecord {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TagRecord {
+pub struct TagRecord {
     pub branch: u32,
     pub revision: Revision,
     pub created: Revision,

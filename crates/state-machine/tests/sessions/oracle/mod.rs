@@ -4,8 +4,8 @@
 mod run;
 
 use crate::sample::{NAMES, Said, WATCHER};
-use mainstay_state_machine::{Codec, Input, Limits, Postcard};
 use mainstay_model::{REQUEST_LIMIT, SessionRequest};
+use mainstay_state_machine::{Codec, Input, Limits, Postcard};
 use std::collections::BTreeMap;
 
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;

@@ -5,8 +5,8 @@ mod requests;
 mod sessions;
 
 use crate::sample::*;
-use mainstay_state_machine::*;
 use mainstay_model::{Code, KeptLimits, MAILBOX_LIMIT, Result, SESSION_LEASE_MS, SessionRequest};
+use mainstay_state_machine::*;
 
 const ADD: What = What::Add { key: 1, n: 1 };
 
