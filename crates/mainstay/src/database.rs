@@ -62,6 +62,15 @@ impl Database {
         Options::new().memory()
     }
 
+    /// The engine of an embedded database, for tests that look inside.
+    #[doc(hidden)]
+    pub fn engine(&self) -> &Arc<Engine> {
+        match &self.place {
+            Backend::Local(core) => core,
+            Backend::Remote(_) => unreachable!("a served database has no engine here"),
+        }
+    }
+
     /// Returns the embedded engine. For a served database, fails with `Unsupported`, naming `what` in the
     /// message.
     pub(crate) fn here(&self, what: &str) -> Result<&Arc<Engine>> {

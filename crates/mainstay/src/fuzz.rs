@@ -23,16 +23,16 @@ pub use sessions::sessions;
 pub use stored::stored;
 pub use values::values;
 
-use crate::fs::checksummed_file::mend_hash;
-use crate::handle::keyed;
-use crate::log::{self, DatabaseId, FrameVerifier, Transactions};
-use crate::tools::backup;
-use crate::tools::export;
-use crate::wire::{
+use crate::keyed;
+use crate::{BranchInfo, Difference, Filter, Options, Pin, Stats, TagInfo};
+use mainstay_engine::fs::checksummed_file::mend_hash;
+use mainstay_engine::log::{self, DatabaseId, FrameVerifier, Transactions};
+use mainstay_engine::tools::backup;
+use mainstay_engine::tools::export;
+use mainstay_model::wire::{
     AdminRequest, FeedReply, FeedRequest, ReadReply, ReadRequest, StateSince, TransactionReply,
     TransactionRequest, decode, encode,
 };
-use crate::{BranchInfo, Difference, Filter, Options, Pin, Stats, TagInfo};
 use mainstay_model::{
     CanonicalEvent, EntryRef, IndexInfo, Instant, KeyedState, Receipt, Result, RunAnswer,
     RunSnapshot, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter, SpaceEntry,
@@ -139,7 +139,7 @@ fn import(scratch: &Path) {
 
 /// Decodes run events, run snapshots and outbox messages, and checks that each survives a round trip.
 pub fn runs(bytes: &[u8]) {
-    let _ = crate::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
+    let _ = mainstay_engine::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
     if let Ok(event) = CanonicalEvent::decode(bytes, "r", 3, 7) {
         let peeked = peek_event(bytes).expect("what is read can be peeked at");
         assert_eq!(peeked.event_type, event.event_type);
@@ -252,12 +252,12 @@ fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 mod tests {
     use super::feeding::{changes, check_targets, feed, seeds};
     use super::*;
-    use crate::wire::ReadOp;
     use crate::{
         At, CellCommand, Code, Condition, Database, Field, FieldValue, Fields, Guard, HashCommand,
         KeySelection, LogicalTime, Name, NewEvent, RecordCommand, RecordWrite, SpaceInfo,
         SpaceOptions, StateWrite, Test, Ttl, Value, VersionKind, Where, backup_head,
     };
+    use mainstay_model::wire::ReadOp;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::Index;

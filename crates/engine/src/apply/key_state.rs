@@ -285,7 +285,7 @@ pub(crate) fn names(
     Ok((found.into_page(), expires))
 }
 
-pub(crate) fn text(name: Vec<u8>) -> String {
+pub fn text(name: Vec<u8>) -> String {
     String::from_utf8(name)
         .unwrap_or_else(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
 }

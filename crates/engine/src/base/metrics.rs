@@ -475,7 +475,7 @@ pub struct SearchCounters {
     walked: AtomicU64,
     listed: AtomicU64,
     /// Entries and records that searches visited. Tests check the amount of work with it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     passed: AtomicU64,
 }
 
@@ -504,12 +504,12 @@ impl SearchCounters {
     /// Counts an entry or record that a search visited.
     #[inline]
     pub fn pass(&self) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "test-hooks"))]
         self.passed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The number of entries and records that searches visited.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }

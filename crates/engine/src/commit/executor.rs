@@ -558,7 +558,7 @@ impl Executor {
         self.folds.borrow().counts
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub fn with_folds<T>(&self, look: impl FnOnce(&Folds) -> T) -> T {
         look(&self.folds.borrow())
     }
@@ -670,7 +670,7 @@ pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
 /// Runs commands one after the other. Limits the total size of their answers and enforces each step's
 /// demand.
 #[inline]
-pub(crate) fn run_all(
+pub fn run_all(
     steps: &[Step],
     mut run: impl FnMut(&Command) -> Result<Answer>,
 ) -> Result<SmallVec<[Answer; 1]>> {
@@ -690,7 +690,7 @@ pub(crate) fn run_all(
     Ok(answers)
 }
 
-pub(crate) fn check_limits(transaction: &Transaction) -> Result<()> {
+pub fn check_limits(transaction: &Transaction) -> Result<()> {
     let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
     let commands = transaction.steps.len().max(otherwise);
     if commands > TRANSACTION_LIMIT_COMMANDS {

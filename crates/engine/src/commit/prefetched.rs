@@ -34,7 +34,7 @@ struct PrefetchedRead {
 
 /// A half-open range of keys: from the first key up to, and without, the second. `None` means no upper
 /// bound.
-pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
+pub type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An answer and the key ranges that it rests on.
 pub struct PrefetchedAnswer {

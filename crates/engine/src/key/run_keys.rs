@@ -17,7 +17,7 @@ use mainstay_model::put_text;
 use smallvec::SmallVec;
 
 /// A name within a key space.
-pub(crate) type RunName = SmallVec<[u8; 64]>;
+pub type RunName = SmallVec<[u8; 64]>;
 
 const KEPT: u8 = 0;
 const OF_USERS: u8 = 1;
@@ -32,14 +32,14 @@ pub(crate) fn life(run: &str, generation: u64) -> RunName {
 }
 
 /// Returns the name of an event or of its alert.
-pub(crate) fn at(run: &str, generation: u64, seq: u64) -> RunName {
+pub fn at(run: &str, generation: u64, seq: u64) -> RunName {
     let mut place = life(run, generation);
     place.extend_from_slice(&seq.to_be_bytes());
     place
 }
 
 /// Returns the name of an idempotency key, encoded in its shortest form.
-pub(crate) fn key(run: &str, generation: u64, key: &str) -> RunName {
+pub fn key(run: &str, generation: u64, key: &str) -> RunName {
     let mut bytes = Vec::with_capacity(64);
     put_text(key, &mut bytes);
     let mut place = life(run, generation);
@@ -48,7 +48,7 @@ pub(crate) fn key(run: &str, generation: u64, key: &str) -> RunName {
 }
 
 /// Returns the name of a stored snapshot.
-pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
+pub fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
     let mut place = life(run, generation);
     place.push(KEPT);
     place.extend_from_slice(&seq.to_be_bytes());
@@ -56,7 +56,7 @@ pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
 }
 
 /// Returns the name of the state of a user's reducer.
-pub(crate) fn state(run: &str, generation: u64, reducer: &str) -> RunName {
+pub fn state(run: &str, generation: u64, reducer: &str) -> RunName {
     let mut place = life(run, generation);
     place.push(OF_USERS);
     place.extend_from_slice(reducer.as_bytes());

@@ -35,7 +35,7 @@ pub(crate) fn kind(kind: EntryKind) -> [u8; 1] {
 pub(crate) const GRAVES: [u8; 1] = [GRAVE];
 
 /// Returns the place of a tombstone in the index by version.
-pub(crate) fn grave(version: Version, key: &[u8]) -> StateName {
+pub fn grave(version: Version, key: &[u8]) -> StateName {
     let mut place = StateName::from_slice(&GRAVES);
     place.extend_from_slice(&version.to_bytes());
     place.extend_from_slice(key);

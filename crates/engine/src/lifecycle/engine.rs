@@ -59,7 +59,7 @@ pub struct EngineShared {
     /// Allows one flush at a time.
     pub flushing: sync::Mutex<()>,
     /// Called at every step of the search for a merge's candidates.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
     /// The inodes that the names in the directory led to when it was locked; `None` in memory.
@@ -162,7 +162,7 @@ impl Engine {
             purger,
             workers: sync::Mutex::new(None),
             flushing: sync::Mutex::new(()),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "test-hooks"))]
             searching: Mutex::new(None),
             on_disk: place.index.is_some(),
             hold,

@@ -417,7 +417,7 @@ fn open_stores(
 }
 
 /// The options of stores that are filled before they have readers.
-pub(crate) fn plain_store_options() -> StoreOptions {
+pub fn plain_store_options() -> StoreOptions {
     store_options(&Options::default(), &Arc::default())
 }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// A revision above all others, for the writer, which reads everything executed.
-pub(crate) const NEWEST: Revision = (1 << 62) - 1;
+pub const NEWEST: Revision = (1 << 62) - 1;
 
 pub struct Index {
     pub classes: RetentionClasses,

@@ -22,9 +22,9 @@ use crate::key::keyspace;
 use std::collections::BTreeSet;
 
 /// Internal data of the database.
-pub(crate) const SYSTEM: usize = 0;
+pub const SYSTEM: usize = 0;
 /// Cells without a matching prefix.
-pub(crate) const CELLS: usize = 1;
+pub const CELLS: usize = 1;
 
 /// Prefix of the labels of record classes. No cell name begins with it.
 const OF_RECORDS: &str = "\0records";

@@ -25,7 +25,7 @@ const NEWEST: Revision = (1 << 62) - 1;
 pub(crate) type TimestampPoint = (Revision, Stamp);
 
 #[derive(Default)]
-pub(crate) struct TimestampIndex {
+pub struct TimestampIndex {
     blocks: RwLock<Vec<Block>>,
     /// The last revision covered by any stored block, even beyond the flush mark.
     reach: Revision,

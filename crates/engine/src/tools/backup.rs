@@ -20,14 +20,14 @@ mod chain;
 mod file;
 mod increment;
 mod incremental;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 mod mend;
 mod progress;
 mod rebuild;
 pub mod restore;
 
 pub use chain::{backup_head, verify_backup, verify_chain};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub(crate) use mend::mend;
 pub use rebuild::restore_backup;
 pub use restore::rebuild_source;

@@ -1,10 +1,10 @@
 //! Fuzz target for the small files around log and index: `DATABASE`, `MARK`, segment headers, lists of
 //! tables.
 
-use crate::lifecycle::database_file;
-use crate::log::{mend_header, read_header, segment_name};
-use crate::storage::flush_mark::FlushMark;
-use crate::storage::lsm::{current_of, tables_of};
+use mainstay_engine::lifecycle::database_file;
+use mainstay_engine::log::{mend_header, read_header, segment_name};
+use mainstay_engine::storage::flush_mark::FlushMark;
+use mainstay_engine::storage::lsm::{current_of, tables_of};
 use std::path::Path;
 
 /// Decodes `DATABASE`, `MARK`, a segment header, `current` and the list of tables, unchanged and with

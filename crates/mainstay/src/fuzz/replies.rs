@@ -1,6 +1,6 @@
 //! Fuzz target for the client's RESP reply parser.
 
-use crate::remote::{Reply, decode};
+use mainstay_client::{Reply, decode};
 use std::io::BufReader;
 
 /// Parses a stream of replies, whole and byte by byte, and checks that both agree. Each reply must survive a

@@ -2,17 +2,17 @@
 //! format changes.
 
 use super::feeding::seeds;
-use crate::commit::request_dedup;
-use crate::key::entry;
-use crate::key::keyspace;
-use crate::lifecycle::database_file;
-use crate::log::{DatabaseId, FrameVerifier};
-use crate::storage::flush_mark::FlushMark;
-use crate::wire::{AdminRequest, encode};
 use crate::{
     At, CellCommand, Database, MergeStrategy, Name, NewEvent, OutboxCommand, RequestId,
     SessionOptions, SpaceOptions, StateWrite, Transaction, VersionKind,
 };
+use mainstay_engine::commit::request_dedup;
+use mainstay_engine::key::entry;
+use mainstay_engine::key::keyspace;
+use mainstay_engine::lifecycle::database_file;
+use mainstay_engine::log::{DatabaseId, FrameVerifier};
+use mainstay_engine::storage::flush_mark::FlushMark;
+use mainstay_model::wire::{AdminRequest, encode};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -94,7 +94,7 @@ fn write_seeds_of_everything() {
     write(
         "stored",
         "times",
-        crate::storage::timestamp_index::block(&[(1, 1_000), (300, 5_000_000)], 400),
+        mainstay_engine::storage::timestamp_index::block(&[(1, 1_000), (300, 5_000_000)], 400),
     );
     fs::remove_file(&path).unwrap();
     db.export("main", &path, &mut |_| {}).unwrap();
@@ -127,7 +127,7 @@ fn write_seeds_of_small_files() {
     write("files", "MARK", FlushMark { database: [7; 16], revision: 9, classes }.encode());
     let mut header = [0; 64];
     header[..12].copy_from_slice(b"MAINSTAY\x01\0\0\0");
-    crate::log::mend_header(&mut header);
+    mainstay_engine::log::mend_header(&mut header);
     write("files", "segment", header);
     write("files", "segment-name", "log-00000000000000000001.seg");
     write("files", "current", [7; 24].iter().chain(&[0]).copied().collect::<Vec<u8>>());

@@ -1,9 +1,9 @@
 //! Fuzz target for stored sessions and for snapshots of session state machines.
 
-use crate::apply::sessions::bytes::StoredSession;
-use crate::apply::sessions::{response, slot};
-use crate::handle::keyed;
-use crate::key::entry::EntryHeader;
+use crate::keyed;
+use mainstay_engine::apply::sessions::bytes::StoredSession;
+use mainstay_engine::apply::sessions::{response, slot};
+use mainstay_engine::key::entry::EntryHeader;
 use mainstay_model::Result;
 use mainstay_state_machine::{
     Context, Outcome, SessionMachine, StateView, Table, UserStateMachine,
@@ -87,7 +87,7 @@ impl UserStateMachine for Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::sessions::bytes::Profile;
+    use mainstay_engine::apply::sessions::bytes::Profile;
     use mainstay_model::{Answer, Former, Name, Receipt, SessionRequest, smallvec};
     use mainstay_state_machine::Input;
     use proptest::prelude::*;

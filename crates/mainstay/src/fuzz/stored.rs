@@ -1,16 +1,16 @@
 //! Fuzz target for the index: keys and entries of every key space, as logged and as stored.
 
-use crate::apply::keyed::space::Declaration;
-use crate::apply::outbox;
-use crate::apply::runs::RunHead;
-use crate::apply::sessions::bytes::split_part;
-use crate::commit::request_dedup;
-use crate::feed::event;
-use crate::key::entry;
-use crate::key::{keyspace, run_keys, state_keys};
-use crate::mvcc::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
-use crate::storage::index_def::IndexDef;
-use crate::storage::timestamp_index;
+use mainstay_engine::apply::keyed::space::Declaration;
+use mainstay_engine::apply::outbox;
+use mainstay_engine::apply::runs::RunHead;
+use mainstay_engine::apply::sessions::bytes::split_part;
+use mainstay_engine::commit::request_dedup;
+use mainstay_engine::feed::event;
+use mainstay_engine::key::entry;
+use mainstay_engine::key::{keyspace, run_keys, state_keys};
+use mainstay_engine::mvcc::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
+use mainstay_engine::storage::index_def::IndexDef;
+use mainstay_engine::storage::timestamp_index;
 use mainstay_model::codec;
 use std::fmt::Debug;
 

@@ -411,7 +411,7 @@ mod tests {
             ReadReply::State(Box::new(StateAnswer::Info(None))),
         ]);
         let durability = None;
-        let command = mainstay_model::CellCommand::Get { name: k() }.into();
+        let command = crate::CellCommand::Get { name: k() }.into();
         numbered(vec![
             TransactionRequest::Begin { branch: branch.clone() },
             TransactionRequest::View { branch: branch.clone(), at },
@@ -421,7 +421,7 @@ mod tests {
             TransactionRequest::Take { durability },
             TransactionRequest::Leave,
         ]);
-        let answers = mainstay_model::smallvec![Answer::Did(true)];
+        let answers = crate::smallvec![Answer::Did(true)];
         let receipt = Receipt { revision: 1, stamp: 2, held: true, repeated: false, answers };
         numbered(vec![
             TransactionReply::Holds(1),

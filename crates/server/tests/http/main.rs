@@ -18,7 +18,7 @@ mod refusals;
 mod repeats;
 mod runs;
 mod scratch;
-#[path = "../../../engine/tests/seam/mod.rs"]
+#[path = "../../../mainstay/tests/seam/mod.rs"]
 mod seam;
 mod sessions;
 #[path = "../support/mod.rs"]

@@ -6,7 +6,7 @@ mod documented;
 mod lines;
 mod log;
 mod metrics;
-#[path = "../../../engine/tests/seam/mod.rs"]
+#[path = "../../../mainstay/tests/seam/mod.rs"]
 mod seam;
 mod slow_log;
 mod spans;

@@ -22,7 +22,7 @@ use crate::mvcc::view::View;
 use crate::mvcc::write_set::WriteSet;
 use append::RunWriter;
 pub(crate) use fold::{FoldCounts, Folds};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub(crate) use head::RunHead;
 pub use head::{last_seq, shown_seq};
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};

@@ -41,7 +41,7 @@ struct Keeping<'r> {
 }
 
 /// Appends an encoded response.
-pub(crate) fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     if let Ok(receipt) = response
         && put_numbers(receipt, out).is_some()

@@ -13,7 +13,7 @@ use mainstay_model::{REQUEST_LIMIT, Result, Revision, Stamp, codec};
 
 /// One response of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Response<'s> {
+pub struct Response<'s> {
     pub request_id: u64,
     pub revision: Revision,
     pub stamp: Stamp,
@@ -22,7 +22,7 @@ pub(crate) struct Response<'s> {
 }
 
 /// Appends an encoded slot. The first response is the newest one.
-pub(crate) fn encode<'s>(
+pub fn encode<'s>(
     mark: u64,
     responses: impl Iterator<Item = Result<Response<'s>>>,
     out: &mut Vec<u8>,

@@ -1,12 +1,13 @@
 //! Inconsistent runs and outboxes, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
-use super::*;
-use crate::NewEvent;
-use crate::key::keyspace::{
+use mainstay_engine::tools::doctor::*;
+
+use mainstay::NewEvent;
+use mainstay_engine::key::keyspace::{
     self, ALERTS, EVENT_KEYS, EVENTS, MAIN_ID, OUTBOX, REAPS, RUNS, STATES,
 };
-use crate::key::run_keys;
+use mainstay_engine::key::run_keys;
 use mainstay_model::codec::put_varint;
 use mainstay_model::{CanonicalEvent, RunSnapshot, StepStatus, reduce_parts};
 
@@ -25,7 +26,7 @@ fn patient() -> CorruptDatabase {
     append("b", 1, 3);
     // The event cannot follow here, which raises an alert.
     db.runs().append(NewEvent::new("b", "RunResumed").with_key("resumed")).unwrap();
-    db.fork("fork", "main", crate::At::Latest).unwrap();
+    db.fork("fork", "main", mainstay::At::Latest).unwrap();
     let fork = db.branch("fork").unwrap();
     fork.runs().append(note("b", 9)).unwrap();
     append("gone", 1, 5);
@@ -265,12 +266,12 @@ fn alerts_without_reason_are_named() {
 #[test]
 fn what_deleted_runs_left_needs_a_marker() {
     let patient = patient();
-    let index = patient.db.here("a test").unwrap().index();
+    let index = patient.db.engine().index();
     let from = keyspace::key(REAPS, MAIN_ID, b"");
     let rows = index.scan(
         std::ops::Bound::Included(&from),
         std::ops::Bound::Unbounded,
-        crate::storage::index::NEWEST,
+        mainstay_engine::storage::index::NEWEST,
     );
     let markers: Vec<_> = rows.take(1).map(|row| row.unwrap().key()[5..].to_vec()).collect();
     patient.remove(REAPS, &markers[0]);
@@ -337,12 +338,12 @@ fn counts_and_lists_that_are_wrong_are_named() {
 impl CorruptDatabase {
     /// Returns the keys of the queue.
     fn queue(&self) -> Vec<Vec<u8>> {
-        let index = self.db.here("a test").unwrap().index();
+        let index = self.db.engine().index();
         let from = keyspace::key(OUTBOX, MAIN_ID, b"q");
         let end = keyspace::after_prefix(&from).unwrap();
         let from = std::ops::Bound::Included(&from[..]);
         let to = std::ops::Bound::Excluded(&end[..]);
-        let rows = index.scan(from, to, crate::storage::index::NEWEST);
+        let rows = index.scan(from, to, mainstay_engine::storage::index::NEWEST);
         rows.map(|row| row.unwrap().key()[keyspace::PREFIX_BYTES..].to_vec()).collect()
     }
 }

@@ -1,10 +1,11 @@
 //! Test fixtures of inconsistent databases, written without the writer as only a fault could.
 
-use super::*;
-use crate::key::entry::{DELETED, EntryHeader};
-use crate::key::keyspace::{self, MAIN_ID};
-use crate::key::version::Version;
-use crate::{Database, Options};
+use mainstay_engine::tools::doctor::*;
+
+use mainstay::{Database, Options};
+use mainstay_engine::key::entry::{DELETED, EntryHeader};
+use mainstay_engine::key::keyspace::{self, MAIN_ID};
+use mainstay_engine::key::version::Version;
 use tempfile::TempDir;
 
 /// A database, and the revision that created the object under test.
@@ -45,7 +46,7 @@ impl CorruptDatabase {
 
     pub fn put_entry(&self, space: u8, name: &[u8], entry: &[u8]) {
         let key = keyspace::key(space, MAIN_ID, name);
-        let index = self.db.here("a test").unwrap().index();
+        let index = self.db.engine().index();
         let active = index.tables().active.clone();
         index.put(&active, index.current.hash(&key), Version::new(&key, entry));
     }
@@ -56,11 +57,14 @@ impl CorruptDatabase {
 
     /// Returns the payload of an entry.
     pub fn payload(&self, space: u8, name: &[u8]) -> Vec<u8> {
-        let index = self.db.here("a test").unwrap().index();
+        let index = self.db.engine().index();
         let key = keyspace::key(space, MAIN_ID, name);
-        let read = |entry: &[u8]| crate::key::entry::parse(entry).unwrap().1.to_vec();
+        let read = |entry: &[u8]| mainstay_engine::key::entry::parse(entry).unwrap().1.to_vec();
         let hash = index.current.hash(&key);
-        index.entry(hash, &key, crate::storage::index::NEWEST, false, read).unwrap().unwrap()
+        index
+            .entry(hash, &key, mainstay_engine::storage::index::NEWEST, false, read)
+            .unwrap()
+            .unwrap()
     }
 
     /// Flushes and closes the database, then inspects it.

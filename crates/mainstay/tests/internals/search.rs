@@ -1,6 +1,6 @@
 //! Cost of searches: it must not depend on the number of records.
 
-use crate::{
+use mainstay::{
     At, Command, Database, Durability, Field, Fields, Options, RecordPick, RecordWrite, Test,
     Transaction, Where,
 };
@@ -37,7 +37,7 @@ fn by_key() -> RecordPick {
 
 /// Runs a search, and returns the number of entries and records that it scanned.
 fn work<T>(db: &Database, search: impl FnOnce() -> T) -> (T, u64) {
-    let passed = || db.here("a test").unwrap().index().searches.passed();
+    let passed = || db.engine().index().searches.passed();
     let before = passed();
     let found = search();
     (found, passed() - before)
@@ -76,7 +76,7 @@ fn a_pick_behind_own_writes_looks_at_the_first_ones_only() {
         let transaction = steps.into_iter().fold(Transaction::new(), Transaction::step);
         let receipt = db.execute(transaction).unwrap();
         match receipt.answers.last().unwrap() {
-            crate::Answer::Picked(picked) => picked.as_ref().map(|picked| picked.0.clone()),
+            mainstay::Answer::Picked(picked) => picked.as_ref().map(|picked| picked.0.clone()),
             _ => None,
         }
     };
@@ -86,7 +86,7 @@ fn a_pick_behind_own_writes_looks_at_the_first_ones_only() {
         let mut open = db.begin().unwrap();
         open.run(first()).unwrap();
         let keys = [by_rank(), by_rank(), by_key()].map(|pick| match open.run(pick).unwrap() {
-            crate::Answer::Picked(picked) => picked.map(|picked| picked.0),
+            mainstay::Answer::Picked(picked) => picked.map(|picked| picked.0),
             _ => None,
         });
         open.commit().unwrap();

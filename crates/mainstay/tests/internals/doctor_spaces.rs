@@ -1,8 +1,8 @@
 //! Inconsistent keyed state, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
-use crate::key::keyspace::{self, KEYED, MAIN_ID, REAPS, SPACES};
-use crate::key::state_keys;
+use mainstay_engine::key::keyspace::{self, KEYED, MAIN_ID, REAPS, SPACES};
+use mainstay_engine::key::state_keys;
 use mainstay_model::{
     At, EntryBlock, EntryKind, KeyedState, SpaceOptions, StateCommand, StateWrite, Transaction,
     VersionKind,
@@ -124,12 +124,12 @@ fn what_waits_below_the_frontier_is_named() {
 #[test]
 fn what_generations_left_needs_a_marker() {
     let patient = patient();
-    let index = patient.db.here("a test").unwrap().index();
+    let index = patient.db.engine().index();
     let from = keyspace::key(REAPS, MAIN_ID, b"");
     let rows = index.scan(
         std::ops::Bound::Included(&from),
         std::ops::Bound::Unbounded,
-        crate::storage::index::NEWEST,
+        mainstay_engine::storage::index::NEWEST,
     );
     let of_replaced = |key: &Vec<u8>| key.windows(8).any(|window| window == b"replaced");
     let mut markers = rows.map(|row| row.unwrap().key()[keyspace::PREFIX_BYTES..].to_vec());

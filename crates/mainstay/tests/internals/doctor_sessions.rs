@@ -1,10 +1,10 @@
 //! Inconsistent sessions, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
-use crate::apply::sessions::bytes::{Part, Profile, StoredSession, part_key};
-use crate::apply::sessions::{response, slot};
-use crate::key::keyspace::{PREFIX_BYTES, SESSION_DATA, SESSIONS};
-use crate::{Receipt, SessionOptions};
+use mainstay::{Receipt, SessionOptions};
+use mainstay_engine::apply::sessions::bytes::{Part, Profile, StoredSession, part_key};
+use mainstay_engine::apply::sessions::{response, slot};
+use mainstay_engine::key::keyspace::{PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use mainstay_model::{CellCommand, KEPT_LIMIT, Name, SmallVec, Transaction};
 
 /// A session with small and large responses and client requests, an empty one, and a closed one.
