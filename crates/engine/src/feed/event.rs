@@ -19,7 +19,7 @@ enum RemainingState {
 }
 
 /// Appends the events for one effect of the log. Effects on internal keys append none.
-pub(crate) fn events(
+pub fn events(
     catalog: &Catalog,
     key: &[u8],
     entry: &[u8],

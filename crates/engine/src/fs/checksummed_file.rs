@@ -51,7 +51,7 @@ impl ChecksummedWriter {
 
 /// Recomputes the hash at the end of a checksummed file.
 #[cfg(any(test, fuzzing, feature = "test-hooks"))]
-pub(crate) fn mend_hash(bytes: &mut [u8]) {
+pub fn mend_hash(bytes: &mut [u8]) {
     if let Some((before, hash)) = bytes.split_last_chunk_mut::<32>() {
         *hash = *blake3::hash(before).as_bytes();
     }

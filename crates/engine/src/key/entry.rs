@@ -117,7 +117,7 @@ fn damaged() -> Error {
 
 /// Reads the revision of an entry without parsing the rest.
 #[inline]
-pub(crate) fn revision_of(entry: &[u8]) -> Revision {
+pub fn revision_of(entry: &[u8]) -> Revision {
     match entry.get(1..9).and_then(|bytes| bytes.try_into().ok()) {
         Some(bytes) => u64::from_le_bytes(bytes),
         None => 0,

@@ -72,7 +72,7 @@ pub const BRANCHES: u8 = 0x10;
 /// Tags: pinned revisions.
 pub(crate) const TAGS: u8 = 0x11;
 /// Receipts of requests that have an id.
-pub(crate) const RECEIPTS: u8 = 0x12;
+pub const RECEIPTS: u8 = 0x12;
 /// Pending expiries, by time.
 pub(crate) const EXPIRIES: u8 = 0x13;
 /// The merges between branches.
@@ -133,7 +133,7 @@ pub(crate) fn expiry_key(expires: u64, key: &[u8]) -> Key {
 
 /// Splits a key into key space, branch and name. Returns `None` if it is too short.
 #[inline]
-pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
+pub fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
     let (prefix, name) = key.split_first_chunk::<PREFIX_BYTES>()?;
     let branch = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
     Some((prefix[0], branch, name))

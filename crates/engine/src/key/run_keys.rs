@@ -24,7 +24,7 @@ const OF_USERS: u8 = 1;
 const HIDDEN: u8 = 2;
 
 /// Returns the common prefix of all keys of one generation of a run.
-pub(crate) fn life(run: &str, generation: u64) -> RunName {
+pub fn life(run: &str, generation: u64) -> RunName {
     let mut place = RunName::from_slice(run.as_bytes());
     place.push(0);
     place.extend_from_slice(&generation.to_be_bytes());
@@ -72,7 +72,7 @@ pub(crate) fn hidden(run: &str) -> RunName {
 }
 
 /// Splits a name into run, generation and the rest, or returns `None` if it is not such a name.
-pub(crate) fn split(place: &[u8]) -> Option<(&str, u64, &[u8])> {
+pub fn split(place: &[u8]) -> Option<(&str, u64, &[u8])> {
     let end = place.iter().position(|byte| *byte == 0)?;
     let (generation, rest) = place[end + 1..].split_first_chunk::<8>()?;
     Some((std::str::from_utf8(&place[..end]).ok()?, u64::from_be_bytes(*generation), rest))
@@ -86,11 +86,11 @@ pub(crate) fn is_event(key: &[u8]) -> bool {
 
 /// Returns the sequence number of a stored snapshot from the bytes after the generation, or `None` for a
 /// user's state.
-pub(crate) fn kept_seq(rest: &[u8]) -> Option<u64> {
+pub fn kept_seq(rest: &[u8]) -> Option<u64> {
     rest.strip_prefix(&[KEPT]).and_then(seq)
 }
 
 /// Decodes the sequence number at the end of a name.
-pub(crate) fn seq(rest: &[u8]) -> Option<u64> {
+pub fn seq(rest: &[u8]) -> Option<u64> {
     rest.try_into().ok().map(u64::from_be_bytes)
 }

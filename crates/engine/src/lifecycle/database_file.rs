@@ -270,7 +270,7 @@ pub(crate) fn read(directory: &Path) -> Result<Option<[u8; 16]>> {
     decode(&bytes, &path).map(Some)
 }
 
-pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
+pub fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     let damaged = || {
         let message = format!("{} is not the header of a Mainstay database", path.display());
         Error::new(Code::ForeignDirectory, message)
@@ -297,7 +297,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     Ok(*id)
 }
 
-pub(crate) fn encode(id: &[u8; 16]) -> Vec<u8> {
+pub fn encode(id: &[u8; 16]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
     bytes.extend_from_slice(id);

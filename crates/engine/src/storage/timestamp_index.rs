@@ -234,7 +234,7 @@ fn encode(points: &[TimestampPoint], end: Revision, number: Revision) -> Version
 }
 
 /// Encodes the payload of a block.
-pub(crate) fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
+pub fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
     let mut payload = Vec::new();
     codec::put_varint(&mut payload, end);
     let mut last = (0, 0);
@@ -246,7 +246,7 @@ pub(crate) fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
     payload
 }
 
-pub(crate) fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<TimestampPoint>)> {
+pub fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<TimestampPoint>)> {
     let mut read = |last: Revision| {
         let number = (!payload.is_empty()).then(|| codec::get_varint(&mut payload));
         number.map(|number| number.ok_or_else(|| missing(last))).transpose()

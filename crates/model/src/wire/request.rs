@@ -355,7 +355,7 @@ impl AdminRequest {
 
 #[cfg(test)]
 mod tests {
-    use super::fields;
+    use super::super::*;
     use super::*;
     use crate::{Field, Test};
 

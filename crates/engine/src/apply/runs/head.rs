@@ -22,7 +22,7 @@ const ATTEMPTS: u8 = 4;
 
 /// The head of a run, in the format above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunHead {
+pub struct RunHead {
     /// The revision that created the run.
     pub generation: u64,
     pub last_seq: u64,

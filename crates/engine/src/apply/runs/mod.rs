@@ -22,9 +22,7 @@ use crate::mvcc::view::View;
 use crate::mvcc::write_set::WriteSet;
 use append::RunWriter;
 pub(crate) use fold::{FoldCounts, Folds};
-#[cfg(any(test, fuzzing, feature = "test-hooks"))]
-pub(crate) use head::RunHead;
-pub use head::{last_seq, shown_seq};
+pub use head::{RunHead, last_seq, shown_seq};
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_of, seq_of};

@@ -156,7 +156,7 @@ pub fn part_key(session: &Name, part: Part) -> Key {
 }
 
 /// Splits a name of their key space into session and part.
-pub(crate) fn split_part(name: &[u8]) -> Option<(&str, Part)> {
+pub fn split_part(name: &[u8]) -> Option<(&str, Part)> {
     let (rest, number) = name.split_last_chunk::<8>()?;
     let number = u64::from_be_bytes(*number);
     let (rest, part) = match rest.split_last_chunk::<2>()? {

@@ -44,7 +44,7 @@ pub fn encode<'s>(
 }
 
 /// Returns the mark at the time of the write, and the responses of a slot.
-pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
+pub fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
     let mut rest = payload;
     let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
     if rest.is_empty() {
@@ -55,7 +55,7 @@ pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, R
 
 /// Iterator over the responses of a slot, newest first.
 #[derive(Clone)]
-pub(crate) struct Responses<'s> {
+pub struct Responses<'s> {
     revision: Revision,
     stamp: Stamp,
     first: bool,

@@ -6,7 +6,7 @@ use crate::storage::index::NEWEST;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
 
 /// The creation revision of a branch with an unfinished import, at which no reader can see it.
-pub(crate) const UNFINISHED: Revision = Revision::MAX;
+pub const UNFINISHED: Revision = Revision::MAX;
 
 /// Maximum number of former names that a branch keeps. Before the oldest of them, the branch has that oldest
 /// name.
@@ -36,7 +36,7 @@ pub struct TagRecord {
 
 /// A merge from one branch into another, from which the next merge starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MergeRecord {
+pub struct MergeRecord {
     pub from_revision: Revision,
     pub into_revision: Revision,
 }
