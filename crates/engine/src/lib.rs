@@ -15,7 +15,12 @@
 //! The folders are layers: each uses those above it in this list and none below.
 
 // An inner crate: users read the documentation of `mainstay`, and public here often means "for the handles".
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::len_without_is_empty,
+    clippy::new_without_default,
+    clippy::should_implement_trait
+)]
 
 pub mod apply;
 pub mod base;

@@ -26,9 +26,9 @@ mod progress;
 mod rebuild;
 pub mod restore;
 
+pub use chain::{backup_head, verify_backup, verify_chain};
 #[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub use mend::mend;
-pub use chain::{backup_head, verify_backup, verify_chain};
 pub use rebuild::restore_backup;
 pub use restore::rebuild_source;
 

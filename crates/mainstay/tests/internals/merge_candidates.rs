@@ -1,20 +1,11 @@
 //! Tests of `mainstay_engine::read::merge_candidates` on whole databases.
 
 use mainstay::{At, Database, Durability, ManualClock, MergeStrategy, Options, Ttl};
-use mainstay_engine::apply::candidates::Candidates;
-use mainstay_engine::apply::guards::CheckedRanges;
-use mainstay_engine::apply::three_way_diff::Comparison;
-use mainstay_engine::base::work::Budget;
-use mainstay_engine::commit::prepared::ReadAhead;
 use mainstay_engine::key::keyspace;
-use mainstay_engine::lifecycle::engine::EngineShared;
 use mainstay_engine::mvcc::recent_writes::RecentWrites;
 use mainstay_engine::read::merge_candidates::*;
-use mainstay_engine::storage::index::NEWEST;
-use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay_model::{BranchCommand, Code, Command, Name, Result, Transaction};
+use mainstay_model::{BranchCommand, Code, Name, Result, Transaction};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,26 +1,13 @@
 //! Tests of `mainstay_engine::read::prefetch` on whole databases.
 
 use mainstay::{Database, Options, RecordWrite, Where};
-use mainstay_engine::apply::{cells, keyed, names, records};
-use mainstay_engine::base::work::WorkMeter;
-use mainstay_engine::commit::executor::{check_limits, run_all};
-use mainstay_engine::commit::prefetched::{KeyRange, Prefetched, PrefetchedAnswer};
-use mainstay_engine::commit::prepared::{PreparedTransaction, ReadAhead};
-use mainstay_engine::key::keyspace::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
-use mainstay_engine::key::state_keys;
-use mainstay_engine::lifecycle::engine::Engine;
-use mainstay_engine::mvcc::write_set::WriteSet;
-use mainstay_engine::read::prefetch::*;
-use mainstay_engine::read::read_view::ReadView;
-use mainstay_engine::read::snapshot::Snapshot;
+use mainstay_engine::apply::names;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Durability, Error, KeyCommand, Name, Receipt,
-    RecordCommand, Result, RunAnswer, RunCommand, Scales, SmallVec, StateCommand, StatePlace,
-    Transaction,
+    Answer, At, CellCommand, Code, Command, Durability, KeyCommand, Name, RecordCommand, RunAnswer,
+    RunCommand, StateCommand, Transaction,
 };
 use mainstay_model::{Contract, Guard, MAIN, StateAnswer, StateWrite, Test, Ttl, Version};
 use proptest::prelude::*;
-use std::sync::Arc;
 use std::time::Duration;
 
 const RECORD_COUNT: usize = 1_000;

@@ -1,21 +1,10 @@
 //! Tests of `mainstay_engine::read::read_view` on whole databases.
 
 use mainstay::{Database, Durability, KeyCommand, Options, Transaction};
-use mainstay_engine::apply::key_state::{FoundNames, text};
-use mainstay_engine::apply::names::hidden_of;
-use mainstay_engine::key::keyspace;
-use mainstay_engine::lifecycle::engine::Engine;
-use mainstay_engine::mvcc::pins::PinGuard;
 use mainstay_engine::read::read_view::*;
-use mainstay_engine::read::snapshot::Snapshot;
-use mainstay_model::limits::check_page;
-use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Contract, Error, Name, Page, RecordCommand, Result,
-    Scales, SmallVec, Stamp, StringCommand,
-};
+use mainstay_model::{At, CellCommand, Code, Contract, Name};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
 

@@ -1,22 +1,13 @@
 //! Tests of `mainstay_engine::storage::reclassify` on whole databases.
 
 use mainstay::{At, Database, ManualClock, NewEvent, Options, RunFilter};
-use mainstay_engine::base::fault_points::{self, InjectedFault};
-use mainstay_engine::fs::error::io_error;
-use mainstay_engine::key::entry;
-use mainstay_engine::key::keyspace;
 use mainstay_engine::lifecycle::open::plain_store_options;
-use mainstay_engine::storage::bulk_load::BulkLoader;
 use mainstay_engine::storage::flush_mark::FlushMark;
-use mainstay_engine::storage::lsm::{Store, StoreOptions};
 use mainstay_engine::storage::reclassify::*;
+use mainstay_engine::storage::retention_class::RetentionClasses;
 use mainstay_engine::storage::retention_class::RetentionRules;
-use mainstay_engine::storage::retention_class::{self, RetentionClasses};
-use mainstay_engine::storage::timestamp_index::TimestampIndex;
-use mainstay_model::{Result, Revision};
-use std::fs::{self, File};
-use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use mainstay_model::Revision;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 

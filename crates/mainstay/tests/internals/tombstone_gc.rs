@@ -1,18 +1,10 @@
 //! Tests of `mainstay_engine::storage::tombstone_gc` on whole databases.
 
 use mainstay::{At, Code, Database, Durability, ManualClock, Options};
-use mainstay_engine::key::entry::{self, DELETED};
-use mainstay_engine::key::keyspace::{self, ENTRIES, MAIN_ID};
-use mainstay_engine::storage::lsm::Purge;
+use mainstay_engine::key::keyspace::{self, MAIN_ID};
 use mainstay_engine::storage::retention_class;
-use mainstay_engine::storage::timestamp_index::TimestampIndex;
-use mainstay_engine::storage::tombstone_gc::*;
 use mainstay_model::Revision;
-use parking_lot::RwLock;
-use std::collections::HashSet;
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 fn blocks(db: &Database) -> usize {

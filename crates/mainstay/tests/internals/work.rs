@@ -2,11 +2,9 @@
 
 use mainstay::{CellCommand, Database, Name, Transaction};
 use mainstay_engine::base::work::*;
-use mainstay_model::{Code, Error, Result, Step};
+use mainstay_model::Code;
 use std::cell::Cell;
-use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const CELLS: usize = 20_000;
 
