@@ -272,7 +272,7 @@ fn redis_text(reply: &Reply, indent: &str) -> String {
         Reply::Text(text) if text == b"OK" || text == b"PONG" => {
             String::from_utf8_lossy(text).into_owned()
         }
-        Reply::Text(text) => match line::quote(text) {
+        Reply::Text(text) => match inline_command::quote(text) {
             quoted if quoted.starts_with('"') => quoted,
             bare => format!("\"{bare}\""),
         },

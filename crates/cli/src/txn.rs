@@ -15,7 +15,7 @@ use super::output::RawFields;
 use super::reply_format;
 use super::store::Store;
 use clap::Args;
-use mainstay_server::resp::inline_command::{Unsplit, quote, split};
+use mainstay_server::resp::inline_command::{SplitError, quote, split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -106,14 +106,14 @@ fn parse_lines(text: &str) -> Result<Vec<Line>> {
                 lines.push(check_allowed(Line { number: began, words })?);
                 open.clear();
             }
-            Err(Unsplit::Open) => open.push('\n'),
+            Err(SplitError::UnclosedQuote) => open.push('\n'),
             Err(wrong) => return Err(Failure::error(format!("line {began}: {wrong}"))),
         }
     }
     if open.is_empty() {
         Ok(lines)
     } else {
-        Err(Failure::error(format!("line {began}: {}", Unsplit::Open)))
+        Err(Failure::error(format!("line {began}: {}", SplitError::UnclosedQuote)))
     }
 }
 

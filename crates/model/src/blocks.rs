@@ -10,63 +10,67 @@ use crate::{Code, Error, Result};
 use std::io::{self, Read, Write};
 
 /// A block is flushed when it reaches this size, in bytes.
-pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+pub const BLOCK_BYTES: usize = 64 << 10;
 /// The largest block, in bytes. One entry may be as large as a value.
 const BLOCK_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (1 << 20);
 const BLOCK_HEAD_BYTES: usize = 9;
-pub(crate) const HASH_BYTES: usize = 32;
+/// The length of the hash of all bytes.
+pub const HASH_BYTES: usize = 32;
 
 /// Writes blocks and hashes all written bytes.
-pub(crate) struct BlockWriter<W> {
+pub struct BlockWriter<W> {
     out: W,
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
 impl<W: Write> BlockWriter<W> {
-    pub(crate) fn new(out: W) -> BlockWriter<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> BlockWriter<W> {
         BlockWriter { out, hasher: blake3::Hasher::new(), bytes: 0 }
     }
 
-    pub(crate) fn put_block(&mut self, kind: u8, body: &[u8]) -> Result<()> {
+    /// Writes a block with its checksum.
+    pub fn put_block(&mut self, kind: u8, body: &[u8]) -> Result<()> {
         self.put(&block_head(kind, body))?;
         self.put(body)
     }
 
     /// Writes raw bytes outside a block, such as the magic number.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
         self.out.write_all(bytes).map_err(|error| cannot("write", &error))
     }
 
     /// The BLAKE3 hash of all bytes written so far.
-    pub(crate) fn hash(&self) -> [u8; HASH_BYTES] {
+    pub fn hash(&self) -> [u8; HASH_BYTES] {
         *self.hasher.finalize().as_bytes()
     }
 
     /// Flushes, then returns the inner writer and the number of bytes written.
-    pub(crate) fn finish(mut self) -> Result<(W, u64)> {
+    pub fn finish(mut self) -> Result<(W, u64)> {
         self.out.flush().map_err(|error| cannot("write", &error))?;
         Ok((self.out, self.bytes))
     }
 }
 
 /// Reads blocks and verifies their checksums.
-pub(crate) struct BlockReader<R> {
+pub struct BlockReader<R> {
     from: R,
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
 impl<R: Read> BlockReader<R> {
-    pub(crate) fn new(from: R) -> BlockReader<R> {
+    /// Reads from `from`.
+    pub fn new(from: R) -> BlockReader<R> {
         BlockReader { from, hasher: blake3::Hasher::new(), bytes: 0 }
     }
 
     /// Reads raw bytes outside a block until `room` is full or the input ends. Returns the number of bytes
     /// read.
-    pub(crate) fn fill(&mut self, room: &mut [u8]) -> Result<usize> {
+    pub fn fill(&mut self, room: &mut [u8]) -> Result<usize> {
         let read = fill(&mut self.from, room)?;
         self.hasher.update(&room[..read]);
         self.bytes += read as u64;
@@ -75,24 +79,24 @@ impl<R: Read> BlockReader<R> {
 
     /// Reads the next block. The caller adds it to the hash with `note`, except the last block, which holds
     /// the hash.
-    pub(crate) fn take_block(&mut self) -> Result<(u8, Vec<u8>)> {
+    pub fn take_block(&mut self) -> Result<(u8, Vec<u8>)> {
         take_block(&mut self.from)
     }
 
     /// Adds a block to the hash.
-    pub(crate) fn note(&mut self, kind: u8, body: &[u8]) {
+    pub fn note(&mut self, kind: u8, body: &[u8]) {
         self.hasher.update(&block_head(kind, body));
         self.hasher.update(body);
         self.bytes += (BLOCK_HEAD_BYTES + body.len()) as u64;
     }
 
     /// The hash of all bytes read with `fill` or added with `note`.
-    pub(crate) fn hash(&self) -> [u8; HASH_BYTES] {
+    pub fn hash(&self) -> [u8; HASH_BYTES] {
         *self.hasher.finalize().as_bytes()
     }
 
     /// Returns the total number of bytes, including this last block. Fails if more bytes follow it.
-    pub(crate) fn end(&mut self, body: &[u8]) -> Result<u64> {
+    pub fn end(&mut self, body: &[u8]) -> Result<u64> {
         if fill(&mut self.from, &mut [0])? > 0 {
             return Err(damaged("something follows its end"));
         }
@@ -146,8 +150,9 @@ fn fill(from: &mut impl Read, mut room: &mut [u8]) -> Result<usize> {
     Ok(wanted - room.len())
 }
 
+/// The error of a damaged snapshot.
 #[cold]
-pub(crate) fn damaged(what: &str) -> Error {
+pub fn damaged(what: &str) -> Error {
     Error::new(Code::CorruptData, format!("the snapshot is damaged: {what}"))
 }
 

@@ -1,9 +1,14 @@
 //! Data model of Mainstay: values, names, commands, transactions, errors and their encodings. No I/O.
 
 mod answer;
-mod blocks;
+/// Checksummed blocks, of which snapshots are made.
+pub mod blocks;
+mod branch;
+/// Builds commands from the arguments of handles, for embedded and served databases alike.
+pub mod build;
 /// Canonical bytes of transactions, for request fingerprints.
 pub mod canonical;
+mod clock;
 mod command;
 mod contract;
 mod error;
@@ -18,6 +23,7 @@ mod record;
 mod run;
 mod scales;
 mod session;
+mod stats;
 mod strings;
 mod time;
 mod transaction;
@@ -26,6 +32,9 @@ mod value;
 pub mod wire;
 
 pub use answer::{Answer, HistoryEntry, Page, Receipt, Versioned};
+pub use branch::{BranchInfo, Difference, DifferenceKind, TagInfo};
+pub use build::SessionOptions;
+pub use clock::{Clock, ManualClock, SystemClock};
 pub use command::{
     BranchCommand, CellCommand, Command, KeyCommand, MergeStrategy, Number, SystemCommand, Ttl,
 };
@@ -61,15 +70,19 @@ pub use run::{
     take_text,
 };
 pub use scales::Scales;
-pub use session::machine;
 pub use session::{
     CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, FORMER_KEPT_US, Former,
     Hold, KEPT_LIMIT, KEPT_LIMIT_BYTES, KeptLimits, LETTER_LIMIT_BYTES, LETTERS_LIMIT, Ledger,
     Letter, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Mailbox, REQUEST_LIMIT, REQUESTS_AHEAD_LIMIT,
     Retries, SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS, SESSION_LIMIT, SessionAnswer,
-    SessionCommand, SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_session_open,
+    SessionCommand, SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_number,
+    check_session_open,
 };
 pub use smallvec::{SmallVec, smallvec};
+pub use stats::{
+    BackgroundStats, Histogram, KeyedFigures, OutboxFigures, RecordFigures, RunFigures,
+    SessionFigures, Stats, WroteFigures,
+};
 pub use strings::{ExpireOnly, Only, StringCommand};
 pub use time::{At, Durability, Revision, Stamp};
 pub use transaction::{Demand, Guard, MAIN, Request, RequestId, Step, Transaction};

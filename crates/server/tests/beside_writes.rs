@@ -1,6 +1,6 @@
 //! Reads do not wait for disk writes of other clients.
 
-#[path = "../../engine/tests/seam/mod.rs"]
+#[path = "../../mainstay/tests/seam/mod.rs"]
 mod seam;
 mod support;
 

@@ -6,8 +6,8 @@ use mainstay::wire::{self, FeedReply, FeedRequest};
 use mainstay::{
     CellCommand, Database, Durability, Fields, Filter, Name, Options, RecordCommand, Transaction,
 };
-use mainstay_server::resp::connection_state::Written;
-use mainstay_server::resp::{Session, Settings, Shared};
+use mainstay_server::resp::connection_state::WrittenWords;
+use mainstay_server::resp::{ConnectionState, Settings, Shared};
 use std::io::Read;
 use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
@@ -71,10 +71,11 @@ fn records_that_are_read_behind_writes_are_not_piled_up() {
 fn what_records_answer_is_weighed_before_it_is_known() {
     let db = Database::memory().unwrap();
     db.records().put("r", &Fields::of([("f", [0; 1000])]).unwrap(), None).unwrap();
-    let session = Session::new(&Shared::new(db, Settings::default()), "nobody".to_owned());
+    let session = ConnectionState::new(&Shared::new(db, Settings::default()), "nobody".to_owned());
     let get = |fields| RecordCommand::Get { key: Name::new("r").unwrap(), fields };
-    let weigh = |command, written| session.weigh(&Transaction::new().step(command), written);
-    let mut written = Written::default();
+    let weigh =
+        |command, written| session.estimate_reply_bytes(&Transaction::new().step(command), written);
+    let mut written = WrittenWords::default();
     assert!(weigh(get(None), written) >= 1000);
     written.add(&[b"HSET", &[0; 5000]]);
     written.add(&[b"HSET", &[0; 5000]]);

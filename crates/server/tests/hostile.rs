@@ -3,8 +3,8 @@
 mod support;
 
 use mainstay::{CellCommand, Durability, Name, Options, Transaction};
-use mainstay_server::resp::connection_state::{CommandOutcome, Pending};
-use mainstay_server::resp::{self, Handle, Reply, Session, Settings, Shared};
+use mainstay_server::resp::connection_state::{BatchLoad, CommandOutcome};
+use mainstay_server::resp::{self, ConnectionState, Handle, Reply, Settings, Shared};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ fn settings() -> Settings {
 }
 
 /// Creates a session without a connection, on a database in memory.
-fn session(options: Options) -> Session {
+fn session(options: Options) -> ConnectionState {
     let db = options.durability(Durability::Memory).memory().unwrap();
-    Session::new(&Shared::new(db, settings()), "nobody".to_owned())
+    ConnectionState::new(&Shared::new(db, settings()), "nobody".to_owned())
 }
 
-fn said(session: &mut Session, words: &[&str]) -> String {
+fn said(session: &mut ConnectionState, words: &[&str]) -> String {
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-    format!("{:?}", session.answer(&words))
+    format!("{:?}", session.answer_blocking(&words))
 }
 
-fn put_records(session: &mut Session, count: usize) {
+fn put_records(session: &mut ConnectionState, count: usize) {
     for i in 0..count {
         said(session, &["HSET", &format!("r{i:05}"), "f", "1"]);
     }
@@ -53,7 +53,7 @@ fn the_counts_of_one_exec_have_a_budget() {
 }
 
 /// Creates a record so large that each change of it writes two megabytes.
-fn large_record(options: Options) -> Session {
+fn large_record(options: Options) -> ConnectionState {
     let mut session = session(options);
     let large = "x".repeat(2 << 20);
     assert!(said(&mut session, &["HSET", "large", "f", &large]).contains("Int(1)"));
@@ -61,7 +61,7 @@ fn large_record(options: Options) -> Session {
     session
 }
 
-fn queue(session: &mut Session, commands: &[&[&str]]) {
+fn queue(session: &mut ConnectionState, commands: &[&[&str]]) {
     said(session, &["MULTI"]);
     for command in commands {
         assert!(said(session, command).contains("QUEUED"));
@@ -85,7 +85,7 @@ fn what_a_transaction_overwrites_itself_has_a_budget() {
 #[test]
 fn what_writes_megabytes_anew_goes_to_a_worker() {
     let mut session = large_record(Options::new());
-    let handled = |session: &mut Session, words: &[&str], pending| {
+    let handled = |session: &mut ConnectionState, words: &[&str], pending| {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         session.handle(&words, pending)
     };
@@ -96,9 +96,9 @@ fn what_writes_megabytes_anew_goes_to_a_worker() {
         &["REC.SET", "large", "FIELDS", "g", "x"],
         &["SESSION.DO", "s", "1", "LOWEST", "1", "HSET", "large", "g", "x"],
     ] {
-        let first = handled(&mut session, command, Pending::Empty);
+        let first = handled(&mut session, command, BatchLoad::Empty);
         assert!(matches!(first, CommandOutcome::LongWork(_)), "{command:?}");
-        let behind = handled(&mut session, command, Pending::Some);
+        let behind = handled(&mut session, command, BatchLoad::Some);
         assert!(
             matches!(behind, CommandOutcome::Deferred),
             "{command:?} comes behind what came before"
@@ -110,22 +110,22 @@ fn what_writes_megabytes_anew_goes_to_a_worker() {
         &["SET", "cell", "x"],
         &["SET", "large", "x"],
     ] {
-        let handled = handled(&mut session, command, Pending::Empty);
+        let handled = handled(&mut session, command, BatchLoad::Empty);
         assert!(matches!(handled, CommandOutcome::Transaction(..)), "{command:?}");
     }
     // Earlier writes of the connection in the batch may have made the record large.
-    session.batch_bytes = 2 << 20;
-    let behind = handled(&mut session, &["HINCRBY", "small", "n", "1"], Pending::Some);
+    session.batch_write_bytes = 2 << 20;
+    let behind = handled(&mut session, &["HINCRBY", "small", "n", "1"], BatchLoad::Some);
     assert!(matches!(behind, CommandOutcome::Deferred));
-    session.batch_bytes = 0;
+    session.batch_write_bytes = 0;
     queue(&mut session, &[&["HDEL", "large", "g"]]);
     assert!(matches!(
-        handled(&mut session, &["EXEC"], Pending::Empty),
+        handled(&mut session, &["EXEC"], BatchLoad::Empty),
         CommandOutcome::LongWork(_)
     ));
     queue(&mut session, &[&["HDEL", "small", "g"]]);
     assert!(matches!(
-        handled(&mut session, &["EXEC"], Pending::Empty),
+        handled(&mut session, &["EXEC"], BatchLoad::Empty),
         CommandOutcome::Transaction(..)
     ));
 }
@@ -137,7 +137,7 @@ fn too_many_watched_keys_are_refused() {
     said(&mut session, &["SET", "k", "1"]);
     let many: Vec<&str> = std::iter::once("WATCH").chain(std::iter::repeat_n("k", 6_000)).collect();
     let words: Vec<&[u8]> = many[..1_100].iter().map(|word| word.as_bytes()).collect();
-    assert!(session.is_long(&words, 10_000), "a worker looks at so many keys");
+    assert!(session.goes_to_worker(&words, 10_000), "a worker looks at so many keys");
     assert!(said(&mut session, &many).contains("TOOLARGE"));
     assert!(said(&mut session, &many[..5_001]).contains("OK"));
     assert!(said(&mut session, &["WATCH", "k"]).contains("TOOLARGE"), "together they are too many");
@@ -154,9 +154,9 @@ fn keys_gathers_only_so_much() {
         }))
         .unwrap();
     }
-    let mut session = Session::new(&Shared::new(db, settings()), "nobody".to_owned());
+    let mut session = ConnectionState::new(&Shared::new(db, settings()), "nobody".to_owned());
     assert!(said(&mut session, &["KEYS", "*"]).contains("TOOLARGE the names that match take"));
-    let few = session.answer(&[b"KEYS", b"00000*"]);
+    let few = session.answer_blocking(&[b"KEYS", b"00000*"]);
     assert!(matches!(few, Reply::Array(names) if names.len() == 10));
 }
 
@@ -173,7 +173,7 @@ fn an_event_loop_answers_nothing_that_takes_long() {
     let mut handled = |line: &str| {
         let words: Vec<Vec<u8>> = words(line);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        session.handle(&words, Pending::Empty)
+        session.handle(&words, BatchLoad::Empty)
     };
     assert!(matches!(handled("MGET k0 none"), CommandOutcome::Reply(_)));
     assert!(matches!(handled("GET k1"), CommandOutcome::Reply(_)));
@@ -183,10 +183,10 @@ fn an_event_loop_answers_nothing_that_takes_long() {
     let Reply::Array(values) = read() else { panic!("no values") };
     assert_eq!(values.len(), 4);
     let words: [&[u8]; 3] = [b"RUN.BATCH", b"r", b"[]"];
-    assert!(session.is_long(&words, 2 << 20) && !session.is_long(&words, 1 << 20));
+    assert!(session.goes_to_worker(&words, 2 << 20) && !session.goes_to_worker(&words, 1 << 20));
     let frame: [&[u8]; 2] = [b"WIRE.EXECUTE", b""];
     let follow: [&[u8]; 2] = [b"WIRE.FEED", b""];
-    assert!(session.is_long(&frame, 2 << 20) && !session.is_long(&follow, 2 << 20));
+    assert!(session.goes_to_worker(&frame, 2 << 20) && !session.goes_to_worker(&follow, 2 << 20));
     let many: Vec<&str> = ["COMMAND", "DOCS"].into_iter().chain(["get"; 1_000]).collect();
     assert!(said(&mut session, &many).contains("TOOLARGE"));
 }
@@ -300,7 +300,7 @@ impl Served {
 
     /// Returns whether long work is running or waiting.
     fn works(&self) -> bool {
-        let figures = &self.shared.figures;
+        let figures = &self.shared.metrics;
         figures.work_running.load(Relaxed) + figures.work_waiting.load(Relaxed) > 0
     }
 }
@@ -434,7 +434,7 @@ fn every_key_is_random_some_day() {
 fn a_turn_ends_by_time_as_well_as_by_count() {
     let served = Served::with(Settings { turn_us: 1, ..settings() }, Options::new());
     pipelined(&mut served.client(), &vec![encode(&["SET", "a", "1"]); 1_000]);
-    let batches = served.shared.figures.totals().batches;
+    let batches = served.shared.metrics.totals().batches;
     assert!(batches.count() >= 1_000 / 8, "{} batches of 1,000 requests", batches.count());
 }
 

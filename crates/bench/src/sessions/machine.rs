@@ -4,9 +4,9 @@ use super::retries::RESPONSES;
 use crate::context::{Context, Outcome, short_count};
 use crate::harness::median;
 use crate::report::Row;
-use mainstay::machine::{Context as Call, Input, Outcome as Reply, SessionMachine, StateView};
-use mainstay::machine::{Table, UserStateMachine};
 use mainstay::{Name, SessionRequest, Stamp};
+use mainstay_state_machine::{Context as Call, Input, Outcome as Reply, SessionMachine, StateView};
+use mainstay_state_machine::{Table, UserStateMachine};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 

@@ -7,7 +7,7 @@ use mainstay_model::Revision;
 use std::collections::BTreeSet;
 
 /// Candidates are valid for one source branch and one common ancestor.
-pub(crate) struct Candidates {
+pub struct Candidates {
     pub source: u32,
     pub base: DiffPoint,
     pub names: BTreeSet<DiffItem>,

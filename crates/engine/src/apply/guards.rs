@@ -138,7 +138,7 @@ fn still_lives(expires: Option<Stamp>, now: Stamp) -> bool {
 
 /// Range guards of a transaction, checked up to a published revision before the transaction reaches the
 /// writer.
-pub(crate) struct CheckedRanges {
+pub struct CheckedRanges {
     branch: u32,
     upto: Revision,
     /// Whether all ranges were unwritten. A range guard that fails once fails forever.

@@ -285,14 +285,14 @@ pub(crate) fn names(
     Ok((found.into_page(), expires))
 }
 
-pub(crate) fn text(name: Vec<u8>) -> String {
+pub fn text(name: Vec<u8>) -> String {
     String::from_utf8(name)
         .unwrap_or_else(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
 }
 
 /// Names found by a scan.
 #[derive(Default)]
-pub(crate) struct FoundNames {
+pub struct FoundNames {
     pub names: Vec<Vec<u8>>,
     /// Where the scan ended, if more names may follow.
     pub next: Option<Vec<u8>>,

@@ -11,27 +11,27 @@
 //!
 //! A command on data that fails has written nothing, so its transaction can continue without it.
 
-pub(crate) mod branches;
-pub(crate) mod candidates;
-pub(crate) mod cells;
+pub mod branches;
+pub mod candidates;
+pub mod cells;
 mod decimal;
-pub(crate) mod deferred_delete;
-pub(crate) mod expire;
-pub(crate) mod guards;
-pub(crate) mod hashes;
+pub mod deferred_delete;
+pub mod expire;
+pub mod guards;
+pub mod hashes;
 mod index_selection;
-pub(crate) mod indexes;
-pub(crate) mod key_state;
-pub(crate) mod keyed;
+pub mod indexes;
+pub mod key_state;
+pub mod keyed;
 mod live_entries;
-pub(crate) mod merge;
-pub(crate) mod names;
-pub(crate) mod outbox;
-pub(crate) mod records;
-pub(crate) mod response_slots;
-pub(crate) mod runs;
+pub mod merge;
+pub mod names;
+pub mod outbox;
+pub mod records;
+pub mod response_slots;
+pub mod runs;
 mod search;
-pub(crate) mod session_table;
-pub(crate) mod sessions;
-pub(crate) mod strings;
-pub(crate) mod three_way_diff;
+pub mod session_table;
+pub mod sessions;
+pub mod strings;
+pub mod three_way_diff;

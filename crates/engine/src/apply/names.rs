@@ -12,7 +12,7 @@ use mainstay_model::{
 use std::collections::BTreeSet;
 
 /// Kinds of state whose names are keys for Redis clients.
-pub(crate) const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
+pub const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
 
 /// Maximal number of hidden prefixes of one list.
 const HIDDEN_LIMIT: usize = 16;
@@ -56,7 +56,7 @@ pub(crate) fn read_until(
 }
 
 /// Returns the hidden prefixes that apply to a kind. Only records can be hidden.
-pub(crate) fn hidden_of(kind: Contract, hidden: &[String]) -> &[String] {
+pub fn hidden_of(kind: Contract, hidden: &[String]) -> &[String] {
     if kind == Contract::Records { hidden } else { &[] }
 }
 

@@ -17,7 +17,7 @@
 //! Commands see only the branch's own layer, so inherited messages are not pending in a fork. Messages of a
 //! branch wait until it is merged into `main`. Only `main` delivers, unless branches are served too.
 
-pub(crate) mod transfer;
+pub mod transfer;
 
 use crate::base::work::Exempt;
 use crate::key::entry::DELETED;
@@ -139,14 +139,14 @@ pub(crate) struct Outbox<'o> {
 
 /// Counters of an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Counts {
+pub struct Counts {
     pub(crate) last_id: u64,
     pub(crate) pending: u64,
     pub(crate) dead: u64,
 }
 
 impl Counts {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(24);
         for number in [self.last_id, self.pending, self.dead] {
             put_varint(&mut bytes, number);
@@ -154,7 +154,7 @@ impl Counts {
         bytes
     }
 
-    pub(crate) fn decode(mut rest: &[u8]) -> Option<Counts> {
+    pub fn decode(mut rest: &[u8]) -> Option<Counts> {
         let rest = &mut rest;
         let last_id = get_varint(rest)?;
         let pending = get_varint(rest)?;
@@ -164,7 +164,7 @@ impl Counts {
 
 /// Delivery state of a message.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct MessageState {
+pub struct MessageState {
     pub(crate) tries: u32,
     pub(crate) due: Stamp,
     /// The run's next message. 0: none yet.
@@ -188,7 +188,7 @@ impl MessageState {
         self.is_dead || self.tries > 0
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(32);
         put_varint(&mut bytes, u64::from(self.tries));
         put_varint(&mut bytes, self.due);
@@ -569,7 +569,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-pub(crate) fn take_state(rest: &mut &[u8]) -> Option<MessageState> {
+pub fn take_state(rest: &mut &[u8]) -> Option<MessageState> {
     let tries = u32::try_from(get_varint(rest)?).ok()?;
     let due = get_varint(rest)?;
     let next = get_varint(rest)?;
@@ -629,7 +629,7 @@ pub(crate) fn is_grave(key: &[u8]) -> bool {
 }
 
 /// Decodes the message written under a key of the outbox, for the feed.
-pub(crate) fn told(name: &[u8], payload: &[u8]) -> Option<(u64, String, Option<String>, Vec<u8>)> {
+pub fn told(name: &[u8], payload: &[u8]) -> Option<(u64, String, Option<String>, Vec<u8>)> {
     let id = name.strip_prefix(b"m")?.try_into().ok().map(u64::from_be_bytes)?;
     let mut rest = payload;
     let subject = take_text(&mut rest)?;

@@ -29,7 +29,7 @@ const COVER_BYTES: u32 = 8;
 
 /// The slot of a response, and the response's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotRef {
+pub struct SlotRef {
     pub slot: u16,
     pub bytes: u32,
 }
@@ -49,7 +49,7 @@ impl SlotRef {
 
 /// The request ledger of one session, and the slots of its responses.
 #[derive(Debug)]
-pub(crate) struct ResponseSlots {
+pub struct ResponseSlots {
     pub ledger: Ledger<SlotRef>,
     slots: SmallVec<[ResponseSlot; 2]>,
     /// Slots whose responses are all evicted.
@@ -70,7 +70,7 @@ struct ResponseSlot {
 
 /// Plan for storing a response.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SlotPlan {
+pub struct SlotPlan {
     pub mark: u64,
     /// The slot for the response.
     pub slot: u16,

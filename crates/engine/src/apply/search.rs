@@ -28,9 +28,6 @@ use mainstay_model::{
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-#[cfg(test)]
-mod tests;
-
 /// Maximal number of keys held at a time. Further keys take another search.
 const HELD_KEYS: usize = 100_000;
 /// Minimal number of keys of the first batch, because records of some index entries may not pass.

@@ -24,7 +24,7 @@ const RENEWED_LIMIT: usize = 10_000;
 
 /// All open sessions.
 #[derive(Default)]
-pub(crate) struct SessionTable {
+pub struct SessionTable {
     /// Boxed, because a hash table is half empty after it has grown.
     all: HashMap<Name, Box<LiveSession>>,
     /// The names of all sessions, in order.
@@ -37,7 +37,7 @@ pub(crate) struct SessionTable {
 
 /// The change of a session by an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionChange {
+pub enum SessionChange {
     None,
     Opened,
     Closed,
@@ -56,7 +56,7 @@ impl SessionChange {
 }
 
 /// An open session.
-pub(crate) struct LiveSession {
+pub struct LiveSession {
     lease_us: u64,
     /// The session expires at this time, unless its client renews the lease. 0: it has expired.
     pub expires: Stamp,

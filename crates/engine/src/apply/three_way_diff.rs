@@ -24,11 +24,11 @@ use std::ops::Bound;
 pub(crate) type DiffPoint = (u32, Revision);
 
 /// A key space, and a name in it.
-pub(crate) type DiffItem = (u8, Vec<u8>);
+pub type DiffItem = (u8, Vec<u8>);
 
 /// The state of a name on one side.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DiffSide {
+pub struct DiffSide {
     /// The encoded value, if the name is live.
     pub payload: Option<Vec<u8>>,
     pub counter: u64,
@@ -40,7 +40,7 @@ pub(crate) struct DiffSide {
 }
 
 /// One name in the base and on both sides.
-pub(crate) struct ThreeWayEntry {
+pub struct ThreeWayEntry {
     pub space: u8,
     pub name: Vec<u8>,
     pub base: DiffSide,
@@ -90,7 +90,7 @@ impl ThreeWayEntry {
 
 /// The declarations of a space in the base and on both sides. `None` where the space does not exist.
 #[derive(Clone, Copy)]
-pub(crate) struct ThreeWayState {
+pub struct ThreeWayState {
     pub base: Option<Declaration>,
     pub a: Option<Declaration>,
     pub b: Option<Declaration>,
@@ -115,7 +115,7 @@ fn declared(side: &DiffSide) -> Option<Declaration> {
 }
 
 /// Compares two branches with their common ancestor.
-pub(crate) struct Comparison<'a> {
+pub struct Comparison<'a> {
     index: &'a Index,
     /// The common ancestor.
     pub base: DiffPoint,

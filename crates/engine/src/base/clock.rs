@@ -1,82 +1,8 @@
-//! Clocks and strictly increasing timestamps: the only file that reads the system time.
+//! Timestamps: strictly increasing stamps from a clock that may step back or jump.
 
 use mainstay_model::Stamp;
-use parking_lot::Mutex;
+pub use mainstay_model::{Clock, ManualClock, SystemClock};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Source of wall-clock and monotonic time.
-pub trait Clock: Send + Sync {
-    /// Wall clock: microseconds since the Unix epoch. It may jump.
-    fn wall_us(&self) -> u64;
-    /// Monotonic clock: microseconds since some fixed moment. It never goes back.
-    fn monotonic_us(&self) -> u64;
-}
-
-/// The operating system's clocks.
-pub struct SystemClock {
-    start: Instant,
-}
-
-impl SystemClock {
-    /// Creates a clock whose monotonic time starts now.
-    #[allow(clippy::disallowed_methods, reason = "this is the one file that asks the machine")]
-    pub fn new() -> SystemClock {
-        SystemClock { start: Instant::now() }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> SystemClock {
-        SystemClock::new()
-    }
-}
-
-impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods, reason = "this is the one file that asks the machine")]
-    fn wall_us(&self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-}
-
-/// A clock that moves only on request, for tests and simulations.
-pub struct ManualClock {
-    now: Mutex<(u64, u64)>,
-}
-
-impl ManualClock {
-    /// Creates a clock whose wall clock shows `wall_us` and whose monotonic clock shows zero.
-    pub fn new(wall_us: u64) -> Arc<ManualClock> {
-        Arc::new(ManualClock { now: Mutex::new((wall_us, 0)) })
-    }
-
-    /// Advances both clocks.
-    pub fn advance(&self, by: Duration) {
-        let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-        let mut now = self.now.lock();
-        *now = (now.0.saturating_add(by), now.1.saturating_add(by));
-    }
-
-    /// Sets the wall clock, as an operator or an NTP server would.
-    pub fn set_wall(&self, wall_us: u64) {
-        self.now.lock().0 = wall_us;
-    }
-}
-
-impl Clock for ManualClock {
-    fn wall_us(&self) -> u64 {
-        self.now.lock().0
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        self.now.lock().1
-    }
-}
 
 /// A reading of the wall clock is rejected if it runs ahead of the monotonic clock by more than this.
 const JUMP_LIMIT_US: u64 = 3_600_000_000;
@@ -97,7 +23,7 @@ const DRIFT_US: u64 = 1_000_000;
 /// ```
 ///
 /// While stamps and the wall clock differ, wall-clock times given by callers are shifted by the offset.
-pub(crate) struct Stamper {
+pub struct Stamper {
     clock: Arc<dyn Clock>,
     last: Stamp,
     /// Maximum distance of the first reading from the last stamp: the longest time the database may have been
@@ -183,6 +109,7 @@ impl Stamper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn stamper(wall: u64) -> (Arc<ManualClock>, Stamper) {
         let clock = ManualClock::new(wall);

@@ -169,6 +169,6 @@ pub(crate) const fn is(_: InjectedFault) -> bool {
 
 /// Runs `act`, unless this fault is active.
 #[inline(always)]
-pub(crate) fn unless<E>(bug: InjectedFault, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+pub fn unless<E>(bug: InjectedFault, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     if is(bug) { Ok(()) } else { act() }
 }

@@ -12,7 +12,7 @@ use mainstay_model::{
     Answer, Appended, Command, Failed, NewEvent, OutboxAnswer, OutboxCommand, Result, RunAnswer,
     RunCommand, SessionAnswer, SessionCommand, StateAnswer, StateCommand, StateWrite, Wrote,
 };
-use serde::{Deserialize, Serialize};
+pub use mainstay_model::{BackgroundStats, Histogram};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,38 +99,9 @@ impl Buckets {
     }
 }
 
-/// A snapshot of a histogram.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Histogram {
-    /// Upper bound (inclusive) of each bucket. One more bucket without a bound follows.
-    pub bounds: Cow<'static, [u64]>,
-    /// Number of values in each bucket.
-    pub counts: Vec<u64>,
-    /// Sum of all values.
-    pub sum: u64,
-}
-
-impl Histogram {
-    /// Total number of values.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// Adds the counts of another histogram with the same bounds.
-    pub fn merge(&mut self, other: &Histogram) {
-        if self.counts.is_empty() {
-            *self = other.clone();
-            return;
-        }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
-        self.sum += other.sum;
-    }
-}
-
 /// Live metrics of one kind of background work.
 #[derive(Debug, Default)]
-pub(crate) struct BackgroundWork {
+pub struct BackgroundWork {
     count: AtomicU64,
     failures: AtomicU64,
     bytes: AtomicU64,
@@ -171,25 +142,9 @@ impl BackgroundWork {
     }
 }
 
-/// Metrics of one kind of background work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct BackgroundStats {
-    /// Completed runs.
-    pub count: u64,
-    /// Failed runs.
-    pub failures: u64,
-    /// Bytes processed by completed runs.
-    pub bytes: u64,
-    /// Total time in microseconds, failed runs included.
-    pub us: u64,
-    /// Runs in progress.
-    pub running: u64,
-}
-
 /// Metrics of the writer, the log, flushes and compaction.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     /// Duration of log fsyncs.
     pub sync_us: Buckets,
     /// Transactions per group commit.
@@ -211,7 +166,7 @@ pub(crate) struct Metrics {
 
 /// Outcomes of one kind of keyed-state write.
 #[derive(Debug, Default)]
-pub(crate) struct WriteCounters {
+pub struct WriteCounters {
     /// The write was newer than the stored value.
     pub applied: Counter,
     /// The write was older than the stored value, or a duplicate.
@@ -235,7 +190,7 @@ impl WriteCounters {
 
 /// Keyed-state metrics.
 #[derive(Debug, Default)]
-pub(crate) struct KeyedCounters {
+pub struct KeyedCounters {
     pub puts: WriteCounters,
     pub deletes: WriteCounters,
     /// Appends to item logs.
@@ -307,7 +262,7 @@ impl KeyedCounters {
 
 /// Run metrics.
 #[derive(Debug, Default)]
-pub(crate) struct RunCounters {
+pub struct RunCounters {
     /// Events appended.
     pub appended: Counter,
     /// Appends with an idempotency key that the run already had.
@@ -325,7 +280,7 @@ pub(crate) struct RunCounters {
 
 /// Outbox metrics.
 #[derive(Debug, Default)]
-pub(crate) struct OutboxCounters {
+pub struct OutboxCounters {
     /// Messages written.
     pub put: Counter,
     /// Messages handed out by claims.
@@ -342,7 +297,7 @@ pub(crate) struct OutboxCounters {
 
 /// Session metrics.
 #[derive(Debug, Default)]
-pub(crate) struct SessionCounters {
+pub struct SessionCounters {
     pub opened: Counter,
     pub closed: Counter,
     /// Sessions whose lease expired.
@@ -482,7 +437,7 @@ thread_local! {
 /// Hits and misses of the cache of current values. Aligned to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct CacheCounters {
+pub struct CacheCounters {
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -515,18 +470,18 @@ impl CacheCounters {
 /// Counters of record searches by access path. Aligned to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct SearchCounters {
+pub struct SearchCounters {
     by_index: AtomicU64,
     walked: AtomicU64,
     listed: AtomicU64,
     /// Entries and records that searches visited. Tests check the amount of work with it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     passed: AtomicU64,
 }
 
 /// The access path of a record search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SearchPath {
+pub enum SearchPath {
     /// An index returned all candidates.
     Index,
     /// All records under the prefix were scanned, in at least one layer of the branch.
@@ -549,12 +504,12 @@ impl SearchCounters {
     /// Counts an entry or record that a search visited.
     #[inline]
     pub fn pass(&self) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "test-hooks"))]
         self.passed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The number of entries and records that searches visited.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }

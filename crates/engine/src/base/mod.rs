@@ -1,11 +1,11 @@
 //! Clocks, locks, counters, fault points and work budgets, for every layer.
 
-pub(crate) mod clock;
+pub mod clock;
 #[cfg(not(feature = "planted"))]
-pub(crate) mod fault_points;
+pub mod fault_points;
 #[cfg(feature = "planted")]
 pub mod fault_points;
-pub(crate) mod metrics;
-pub(crate) mod priority;
-pub(crate) mod sync;
-pub(crate) mod work;
+pub mod metrics;
+pub mod priority;
+pub mod sync;
+pub mod work;

@@ -27,7 +27,7 @@ const FOUND_PER_WALKED: u64 = 4;
 
 /// Limits on the work of one transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkLimits {
+pub struct WorkLimits {
     /// Entries that the transaction may read.
     pub entries: u64,
     /// Bytes of entries that it may read.
@@ -42,7 +42,7 @@ pub(crate) struct WorkLimits {
 
 /// Reads that a write depends on and that may be long: the first of each kind per transaction is not counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Exempt {
+pub enum Exempt {
     /// For an append: the events after the last snapshot of a run.
     Fold = 1,
     /// For a claim: the outbox queue up to the first message that is due.
@@ -53,7 +53,7 @@ pub(crate) enum Exempt {
 ///
 /// Only one thread counts at a time. The counters are atomic only so that threads can share snapshots. They
 /// use plain loads and stores instead of atomic additions, so they cost no more than an integer.
-pub(crate) struct WorkMeter {
+pub struct WorkMeter {
     entries: AtomicU64,
     bytes: AtomicU64,
     /// The entry count at which the limit or the stop flag is checked next.
@@ -202,7 +202,7 @@ fn too_many_bytes(limit: u64) -> Error {
 
 /// The budget that the reads of a view count towards.
 #[derive(Clone, Copy)]
-pub(crate) enum Budget<'a> {
+pub enum Budget<'a> {
     /// Not counted.
     Unlimited,
     /// A read outside of transactions: it has no size limit, but it can be cancelled.
@@ -310,77 +310,4 @@ fn check_stop() -> Result<()> {
         return Err(Error::new(Code::Cancelled, message));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{CellCommand, Database, Name, Transaction};
-    use std::cell::Cell;
-
-    const CELLS: usize = 20_000;
-
-    fn filled() -> Database {
-        let db = Database::memory().unwrap();
-        let set = |all: Transaction, i: usize| {
-            all.step(CellCommand::set(Name::new(&format!("c{i:05}")).unwrap(), 1))
-        };
-        db.execute((0..CELLS).fold(Transaction::new(), set)).unwrap();
-        db
-    }
-
-    /// Returns true at the third call, and counts the calls.
-    fn third() -> (Rc<Cell<usize>>, impl Fn() -> bool + 'static) {
-        let asked = Rc::new(Cell::new(0));
-        let count = asked.clone();
-        let stop = move || {
-            count.set(count.get() + 1);
-            count.get() >= 3
-        };
-        (asked, stop)
-    }
-
-    #[test]
-    fn a_transaction_that_writes_has_so_many_commands_and_not_one_more() {
-        let db = crate::Options::new().transaction_commands(10).memory().unwrap();
-        let get = || CellCommand::Get { name: Name::new("x").unwrap() };
-        let set = || CellCommand::set(Name::new("x").unwrap(), 1);
-        let gets = |n: usize| (0..n).fold(Transaction::new(), |all, _| all.step(get()));
-        db.execute(gets(9).step(set())).unwrap();
-        db.execute(gets(20)).unwrap();
-        let error = db.execute(gets(10).step(set())).unwrap_err();
-        assert_eq!(error.code(), Code::TransactionTooLarge);
-        assert!(error.to_string().contains("database.transaction_commands"), "{error}");
-        let mut open = db.begin().unwrap();
-        (0..11).try_for_each(|i| open.set("x", i).map(drop)).unwrap();
-        assert_eq!(open.commit().unwrap_err().code(), Code::TransactionTooLarge);
-    }
-
-    #[test]
-    fn reads_end_where_they_are_told_to() {
-        let db = filled();
-        let (asked, stop) = third();
-        let listed = until_stopped(stop, || db.cells().list("", None, CELLS));
-        assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
-        assert_eq!(asked.get(), 3, "it looked at three parts of five");
-        assert_eq!(db.cells().list("", None, CELLS).unwrap().names.len(), CELLS, "only there");
-        let (_, stop) = third();
-        let mut open = db.begin().unwrap();
-        let listed = until_stopped(stop, || open.list("", None, CELLS));
-        assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
-    }
-
-    #[test]
-    fn transactions_are_stopped_before_the_writer_and_not_in_it() {
-        let db = filled();
-        let list = |limit| CellCommand::List { prefix: String::new(), after: None, limit };
-        let set = || CellCommand::set(Name::new("x").unwrap(), 1);
-        let (_, stop) = third();
-        let long = Transaction::new().step(set()).step(list(CELLS));
-        let stopped = until_stopped(stop, || db.execute(long));
-        assert_eq!(stopped.unwrap_err().code(), Code::Cancelled);
-        assert_eq!(db.cells().get("x").unwrap(), None, "nothing was written");
-        let short = (0..10).fold(Transaction::new().step(set()), |all, _| all.step(list(10)));
-        until_stopped(|| true, || db.execute(short)).unwrap();
-    }
 }

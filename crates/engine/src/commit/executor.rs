@@ -51,8 +51,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-pub(crate) mod branch;
-pub(crate) mod session;
+pub mod branch;
+pub mod session;
 
 /// The answers of this many steps never need a common limit, because each answer has a limit of its
 /// own.
@@ -62,7 +62,7 @@ const FEW_STEPS: usize = 2;
 const LARGE_WRITE_BYTES: usize = 1 << 20;
 
 /// The state that the executor shares with readers.
-pub(crate) struct SharedState {
+pub struct SharedState {
     pub index: Index,
     pub catalog: RwLock<Catalog>,
     pub trail: RecentWrites,
@@ -87,7 +87,7 @@ pub(crate) struct SharedState {
     pub figures: Metrics,
 }
 
-pub(crate) struct Executor {
+pub struct Executor {
     state: Arc<SharedState>,
     pub stamper: Stamper,
     active: Arc<Memtable>,
@@ -115,7 +115,7 @@ pub(crate) struct Executor {
 }
 
 /// The outcome of a transaction. It may be answered once `revision`, on which it rests, is written.
-pub(crate) struct Executed {
+pub struct Executed {
     pub revision: Revision,
     pub answer: Result<Receipt>,
 }
@@ -127,7 +127,7 @@ impl From<Receipt> for Executed {
 }
 
 /// The part of a round of execution that goes to the log.
-pub(crate) struct Round<'a> {
+pub struct Round<'a> {
     pub payload: &'a FramePayload,
     pub first: Revision,
 }
@@ -558,7 +558,7 @@ impl Executor {
         self.folds.borrow().counts
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub fn with_folds<T>(&self, look: impl FnOnce(&Folds) -> T) -> T {
         look(&self.folds.borrow())
     }
@@ -670,7 +670,7 @@ pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
 /// Runs commands one after the other. Limits the total size of their answers and enforces each step's
 /// demand.
 #[inline]
-pub(crate) fn run_all(
+pub fn run_all(
     steps: &[Step],
     mut run: impl FnMut(&Command) -> Result<Answer>,
 ) -> Result<SmallVec<[Answer; 1]>> {
@@ -690,7 +690,7 @@ pub(crate) fn run_all(
     Ok(answers)
 }
 
-pub(crate) fn check_limits(transaction: &Transaction) -> Result<()> {
+pub fn check_limits(transaction: &Transaction) -> Result<()> {
     let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
     let commands = transaction.steps.len().max(otherwise);
     if commands > TRANSACTION_LIMIT_COMMANDS {

@@ -6,10 +6,10 @@
 //!                              tickets <---- wake <--------'
 //! ```
 
-pub(crate) mod executor;
-pub(crate) mod prefetched;
-pub(crate) mod prepared;
-pub(crate) mod request_dedup;
-pub(crate) mod sequencer;
-pub(crate) mod ticket;
-pub(crate) mod wakeup;
+pub mod executor;
+pub mod prefetched;
+pub mod prepared;
+pub mod request_dedup;
+pub mod sequencer;
+pub mod ticket;
+pub mod wakeup;

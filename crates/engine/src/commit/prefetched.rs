@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 /// Answers to some steps of a transaction, with the key ranges that they rest on.
-pub(crate) struct Prefetched {
+pub struct Prefetched {
     branch: u32,
     /// The revision up to which `written` is complete.
     pub revision: Revision,
@@ -34,10 +34,10 @@ struct PrefetchedRead {
 
 /// A half-open range of keys: from the first key up to, and without, the second. `None` means no upper
 /// bound.
-pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
+pub type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An answer and the key ranges that it rests on.
-pub(crate) struct PrefetchedAnswer {
+pub struct PrefetchedAnswer {
     pub answer: Answer,
     pub keys: SmallVec<[KeyRange; 2]>,
     /// The first expiry among the rows found.

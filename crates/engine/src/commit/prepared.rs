@@ -6,7 +6,7 @@ use crate::commit::prefetched::Prefetched;
 use mainstay_model::{Result, Transaction};
 
 /// A transaction for the writer, with the reads that were made in advance.
-pub(crate) struct PreparedTransaction {
+pub struct PreparedTransaction {
     pub transaction: Transaction,
     /// `None` for most transactions, which are short.
     pub ahead: Option<Box<ReadAhead>>,
@@ -14,7 +14,7 @@ pub(crate) struct PreparedTransaction {
 
 /// The work that was done for a transaction before it went to the writer.
 #[derive(Default)]
-pub(crate) struct ReadAhead {
+pub struct ReadAhead {
     /// The range guards, if they were checked in advance.
     pub checked: Option<CheckedRanges>,
     /// The names that a merge's source branch may have changed, or the error that stopped the search

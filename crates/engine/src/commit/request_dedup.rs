@@ -32,7 +32,7 @@ pub(crate) fn fingerprint(transaction: &Transaction) -> u64 {
 }
 
 /// Encodes the stored part of a receipt.
-pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> Result<()> {
     let fields = vec![
         int(fingerprint),
         int(receipt.revision),
@@ -44,7 +44,7 @@ pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> 
 }
 
 /// Decodes a stored receipt. Fails if the id was used for another transaction.
-pub(crate) fn decode(payload: &[u8], fingerprint: u64) -> Result<Receipt> {
+pub fn decode(payload: &[u8], fingerprint: u64) -> Result<Receipt> {
     let Value::Array(fields) = codec::decode_within(BOUNDS, payload)? else {
         return Err(damaged());
     };

@@ -8,7 +8,6 @@ use crate::base::fault_points::{self, InjectedFault};
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, thread_local};
 use crate::commit::wakeup::{self, Bell, WakeSet};
-use crate::remote::SubmittedRequest;
 use mainstay_model::{Receipt, Result, SmallVec};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -255,39 +254,22 @@ fn nothing() -> Receipt {
 }
 
 /// A future for the answer of a submitted transaction.
-pub struct Ticket(Origin);
-
-enum Origin {
-    Here(Arc<Waiter>),
-    There(SubmittedRequest),
-}
+pub struct Ticket(Arc<Waiter>);
 
 impl Ticket {
-    pub(crate) fn here(waiter: Arc<Waiter>) -> Ticket {
-        Ticket(Origin::Here(waiter))
-    }
-
-    pub(crate) fn there(submitted: SubmittedRequest) -> Ticket {
-        Ticket(Origin::There(submitted))
+    pub(crate) fn new(waiter: Arc<Waiter>) -> Ticket {
+        Ticket(waiter)
     }
 
     /// Waits until the transaction is durable, or has failed.
     pub fn wait(self) -> Result<Receipt> {
-        match self.0 {
-            Origin::Here(waiter) => {
-                waiter.unpoll();
-                waiter.wait()
-            }
-            Origin::There(submitted) => submitted.wait(),
-        }
+        self.0.unpoll();
+        self.0.wait()
     }
 
     /// Returns whether the answer has arrived.
     pub fn is_done(&self) -> bool {
-        match &self.0 {
-            Origin::Here(waiter) => waiter.is_done(),
-            Origin::There(submitted) => submitted.is_done(),
-        }
+        self.0.is_done()
     }
 }
 
@@ -296,10 +278,7 @@ impl Future for Ticket {
     type Output = Result<Receipt>;
 
     fn poll(self: Pin<&mut Ticket>, context: &mut Context<'_>) -> Poll<Result<Receipt>> {
-        match &self.0 {
-            Origin::Here(waiter) => waiter.poll(context),
-            Origin::There(submitted) => submitted.poll(context),
-        }
+        self.0.poll(context)
     }
 }
 

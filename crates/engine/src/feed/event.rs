@@ -19,12 +19,7 @@ enum RemainingState {
 }
 
 /// Appends the events for one effect of the log. Effects on internal keys append none.
-pub(crate) fn events(
-    catalog: &Catalog,
-    key: &[u8],
-    entry: &[u8],
-    out: &mut Vec<Event>,
-) -> Result<()> {
+pub fn events(catalog: &Catalog, key: &[u8], entry: &[u8], out: &mut Vec<Event>) -> Result<()> {
     let Some((space, branch, name)) = keyspace::split(key) else { return Ok(()) };
     let (head, payload) = entry::parse(entry)?;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();

@@ -7,8 +7,8 @@
 //! A consumer reads at its own pace and never blocks a writer. A consumer that falls behind the retained log
 //! gets an error with the revision to resume after. No change is skipped silently.
 
-pub(crate) mod event;
-pub(crate) mod written_records;
+pub mod event;
+pub mod written_records;
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::fault_points::{self, InjectedFault};
@@ -24,7 +24,7 @@ use std::time::Duration;
 const FRAME_BYTES: usize = 4 << 10;
 
 /// A cursor on the log of a database in this process.
-pub(crate) struct LogFollower {
+pub struct LogFollower {
     core: Arc<Engine>,
     filter: Filter,
     reader: LogReader,

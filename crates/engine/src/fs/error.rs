@@ -4,7 +4,7 @@ use mainstay_model::{Code, Error};
 use std::path::Path;
 
 /// Converts an error of a file operation. The message includes the remedy where one is known.
-pub(crate) fn io_error(what: &str, path: &Path, error: &std::io::Error) -> Error {
+pub fn io_error(what: &str, path: &Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let message = format!("cannot {what} {}: {error}", path.display());
     match error.kind() {

@@ -1,8 +1,8 @@
 //! Files and directories: atomic replacement, durable creation, checksums, external sorting, a disk reserve.
 
-pub(crate) mod atomic_file;
-pub(crate) mod checksummed_file;
-pub(crate) mod disk_reserve;
-pub(crate) mod durable_dir;
-pub(crate) mod error;
-pub(crate) mod external_sort;
+pub mod atomic_file;
+pub mod checksummed_file;
+pub mod disk_reserve;
+pub mod durable_dir;
+pub mod error;
+pub mod external_sort;

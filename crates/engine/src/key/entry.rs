@@ -14,7 +14,7 @@ use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
 
 /// The entry is a tombstone: the key is absent from this version on.
-pub(crate) const DELETED: u8 = 1;
+pub const DELETED: u8 = 1;
 /// The entry has an expiry time.
 pub(crate) const EXPIRES: u8 = 2;
 /// The tombstone was written because the expiry time was reached.
@@ -33,7 +33,7 @@ pub(crate) fn damaged_record(kind: &str) -> Error {
 
 /// The header of an entry: everything about a version except its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EntryHeader {
+pub struct EntryHeader {
     pub flags: u8,
     pub revision: Revision,
     pub stamp: Stamp,
@@ -87,7 +87,7 @@ impl EntryHeader {
 
 /// Splits an entry into its header and payload.
 #[inline]
-pub(crate) fn parse(entry: &[u8]) -> Result<(EntryHeader, &[u8])> {
+pub fn parse(entry: &[u8]) -> Result<(EntryHeader, &[u8])> {
     try_parse(entry).ok_or_else(damaged)
 }
 
@@ -117,7 +117,7 @@ fn damaged() -> Error {
 
 /// Reads the revision of an entry without parsing the rest.
 #[inline]
-pub(crate) fn revision_of(entry: &[u8]) -> Revision {
+pub fn revision_of(entry: &[u8]) -> Revision {
     match entry.get(1..9).and_then(|bytes| bytes.try_into().ok()) {
         Some(bytes) => u64::from_le_bytes(bytes),
         None => 0,

@@ -35,58 +35,58 @@ use mainstay_model::{Code, Contract, Error, Result};
 use smallvec::SmallVec;
 
 /// Cells.
-pub(crate) const CELLS: u8 = 0x01;
+pub const CELLS: u8 = 0x01;
 /// Records.
-pub(crate) const RECORDS: u8 = 0x02;
+pub const RECORDS: u8 = 0x02;
 /// Entries of indexes over records.
-pub(crate) const ENTRIES: u8 = 0x06;
+pub const ENTRIES: u8 = 0x06;
 /// Heads of runs: the newest state of each run.
-pub(crate) const RUNS: u8 = 0x03;
+pub const RUNS: u8 = 0x03;
 /// Events of runs.
-pub(crate) const EVENTS: u8 = 0x04;
+pub const EVENTS: u8 = 0x04;
 /// Idempotency keys of events.
-pub(crate) const EVENT_KEYS: u8 = 0x05;
+pub const EVENT_KEYS: u8 = 0x05;
 /// Snapshots of runs, and states of users' reducers.
-pub(crate) const STATES: u8 = 0x07;
+pub const STATES: u8 = 0x07;
 /// Alerts: events that are invalid after those before them.
-pub(crate) const ALERTS: u8 = 0x08;
+pub const ALERTS: u8 = 0x08;
 /// Outbox messages and their bookkeeping.
-pub(crate) const OUTBOX: u8 = 0x09;
+pub const OUTBOX: u8 = 0x09;
 /// Spaces of keyed state.
-pub(crate) const SPACES: u8 = 0x0a;
+pub const SPACES: u8 = 0x0a;
 /// Entries of keyed state.
-pub(crate) const KEYED: u8 = 0x0b;
+pub const KEYED: u8 = 0x0b;
 /// Key spaces of user data on branches. Of a run only the head is listed, because it changes with every write
 /// to the run.
 pub(crate) const DATA: [u8; 5] = [CELLS, RECORDS, RUNS, SPACES, KEYED];
 /// Sessions. The first key space that belongs to the whole database.
-pub(crate) const SESSIONS: u8 = 0x0c;
+pub const SESSIONS: u8 = 0x0c;
 /// Responses of sessions, and messages to their clients.
-pub(crate) const SESSION_DATA: u8 = 0x0d;
+pub const SESSION_DATA: u8 = 0x0d;
 /// Deferred deletes: dropped runs and spaces whose data remains.
-pub(crate) const REAPS: u8 = 0x0e;
+pub const REAPS: u8 = 0x0e;
 /// Declarations of indexes over records.
 pub(crate) const INDEXES: u8 = 0x0f;
 /// The branches of the database.
-pub(crate) const BRANCHES: u8 = 0x10;
+pub const BRANCHES: u8 = 0x10;
 /// Tags: pinned revisions.
 pub(crate) const TAGS: u8 = 0x11;
 /// Receipts of requests that have an id.
-pub(crate) const RECEIPTS: u8 = 0x12;
+pub const RECEIPTS: u8 = 0x12;
 /// Pending expiries, by time.
 pub(crate) const EXPIRIES: u8 = 0x13;
 /// The merges between branches.
 pub(crate) const MERGES: u8 = 0x14;
 /// Timestamps of revisions.
-pub(crate) const TIMES: u8 = 0x15;
+pub const TIMES: u8 = 0x15;
 
-pub(crate) const MAIN_ID: u32 = 0;
+pub const MAIN_ID: u32 = 0;
 
 /// Length of the prefix before the name: key space and branch.
-pub(crate) const PREFIX_BYTES: usize = 5;
+pub const PREFIX_BYTES: usize = 5;
 
 /// The prefix of cells on `main`.
-pub(crate) const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
+pub const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
 
 /// The prefix of records on `main`.
 pub(crate) const RECORDS_ON_MAIN: [u8; PREFIX_BYTES] = [RECORDS, 0, 0, 0, 0];
@@ -101,7 +101,7 @@ pub(crate) const SPACES_ON_MAIN: [u8; PREFIX_BYTES] = [SPACES, 0, 0, 0, 0];
 pub(crate) type Key = SmallVec<[u8; 48]>;
 
 /// Returns the key space of a contract, or an error if the contract has no keys.
-pub(crate) fn of(contract: Contract) -> Result<u8> {
+pub fn of(contract: Contract) -> Result<u8> {
     match contract {
         Contract::Cells => Ok(CELLS),
         Contract::Records => Ok(RECORDS),
@@ -116,7 +116,7 @@ pub(crate) fn of(contract: Contract) -> Result<u8> {
 
 /// Builds a key from its parts.
 #[inline]
-pub(crate) fn key(space: u8, branch: u32, name: &[u8]) -> Key {
+pub fn key(space: u8, branch: u32, name: &[u8]) -> Key {
     let mut key = Key::new();
     key.push(space);
     key.extend_from_slice(&branch.to_be_bytes());
@@ -133,7 +133,7 @@ pub(crate) fn expiry_key(expires: u64, key: &[u8]) -> Key {
 
 /// Splits a key into key space, branch and name. Returns `None` if it is too short.
 #[inline]
-pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
+pub fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
     let (prefix, name) = key.split_first_chunk::<PREFIX_BYTES>()?;
     let branch = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
     Some((prefix[0], branch, name))
@@ -165,7 +165,7 @@ pub(crate) fn is_only_walked(space: u8) -> bool {
 }
 
 /// Returns the smallest key after all keys that begin with `prefix`, or `None` if no such key exists.
-pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < u8::MAX {

@@ -1,8 +1,8 @@
 //! The layout of stored keys and entries.
 
-pub(crate) mod entry;
-pub(crate) mod keyspace;
-pub(crate) mod order_preserving;
-pub(crate) mod run_keys;
-pub(crate) mod state_keys;
-pub(crate) mod version;
+pub mod entry;
+pub mod keyspace;
+pub mod order_preserving;
+pub mod run_keys;
+pub mod state_keys;
+pub mod version;

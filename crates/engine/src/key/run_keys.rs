@@ -17,14 +17,14 @@ use mainstay_model::put_text;
 use smallvec::SmallVec;
 
 /// A name within a key space.
-pub(crate) type RunName = SmallVec<[u8; 64]>;
+pub type RunName = SmallVec<[u8; 64]>;
 
 const KEPT: u8 = 0;
 const OF_USERS: u8 = 1;
 const HIDDEN: u8 = 2;
 
 /// Returns the common prefix of all keys of one generation of a run.
-pub(crate) fn life(run: &str, generation: u64) -> RunName {
+pub fn life(run: &str, generation: u64) -> RunName {
     let mut place = RunName::from_slice(run.as_bytes());
     place.push(0);
     place.extend_from_slice(&generation.to_be_bytes());
@@ -32,14 +32,14 @@ pub(crate) fn life(run: &str, generation: u64) -> RunName {
 }
 
 /// Returns the name of an event or of its alert.
-pub(crate) fn at(run: &str, generation: u64, seq: u64) -> RunName {
+pub fn at(run: &str, generation: u64, seq: u64) -> RunName {
     let mut place = life(run, generation);
     place.extend_from_slice(&seq.to_be_bytes());
     place
 }
 
 /// Returns the name of an idempotency key, encoded in its shortest form.
-pub(crate) fn key(run: &str, generation: u64, key: &str) -> RunName {
+pub fn key(run: &str, generation: u64, key: &str) -> RunName {
     let mut bytes = Vec::with_capacity(64);
     put_text(key, &mut bytes);
     let mut place = life(run, generation);
@@ -48,7 +48,7 @@ pub(crate) fn key(run: &str, generation: u64, key: &str) -> RunName {
 }
 
 /// Returns the name of a stored snapshot.
-pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
+pub fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
     let mut place = life(run, generation);
     place.push(KEPT);
     place.extend_from_slice(&seq.to_be_bytes());
@@ -56,7 +56,7 @@ pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
 }
 
 /// Returns the name of the state of a user's reducer.
-pub(crate) fn state(run: &str, generation: u64, reducer: &str) -> RunName {
+pub fn state(run: &str, generation: u64, reducer: &str) -> RunName {
     let mut place = life(run, generation);
     place.push(OF_USERS);
     place.extend_from_slice(reducer.as_bytes());
@@ -72,7 +72,7 @@ pub(crate) fn hidden(run: &str) -> RunName {
 }
 
 /// Splits a name into run, generation and the rest, or returns `None` if it is not such a name.
-pub(crate) fn split(place: &[u8]) -> Option<(&str, u64, &[u8])> {
+pub fn split(place: &[u8]) -> Option<(&str, u64, &[u8])> {
     let end = place.iter().position(|byte| *byte == 0)?;
     let (generation, rest) = place[end + 1..].split_first_chunk::<8>()?;
     Some((std::str::from_utf8(&place[..end]).ok()?, u64::from_be_bytes(*generation), rest))
@@ -86,11 +86,11 @@ pub(crate) fn is_event(key: &[u8]) -> bool {
 
 /// Returns the sequence number of a stored snapshot from the bytes after the generation, or `None` for a
 /// user's state.
-pub(crate) fn kept_seq(rest: &[u8]) -> Option<u64> {
+pub fn kept_seq(rest: &[u8]) -> Option<u64> {
     rest.strip_prefix(&[KEPT]).and_then(seq)
 }
 
 /// Decodes the sequence number at the end of a name.
-pub(crate) fn seq(rest: &[u8]) -> Option<u64> {
+pub fn seq(rest: &[u8]) -> Option<u64> {
     rest.try_into().ok().map(u64::from_be_bytes)
 }

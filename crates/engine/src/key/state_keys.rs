@@ -19,7 +19,7 @@ pub(crate) type StateName = SmallVec<[u8; 64]>;
 const GRAVE: u8 = 3;
 
 /// Returns the common prefix of all keys of one generation of a space.
-pub(crate) fn life(space: &str, generation: u64) -> StateName {
+pub fn life(space: &str, generation: u64) -> StateName {
     let mut place = StateName::from_slice(space.as_bytes());
     place.push(0);
     place.extend_from_slice(&generation.to_be_bytes());
@@ -35,7 +35,7 @@ pub(crate) fn kind(kind: EntryKind) -> [u8; 1] {
 pub(crate) const GRAVES: [u8; 1] = [GRAVE];
 
 /// Returns the place of a tombstone in the index by version.
-pub(crate) fn grave(version: Version, key: &[u8]) -> StateName {
+pub fn grave(version: Version, key: &[u8]) -> StateName {
     let mut place = StateName::from_slice(&GRAVES);
     place.extend_from_slice(&version.to_bytes());
     place.extend_from_slice(key);
@@ -44,13 +44,13 @@ pub(crate) fn grave(version: Version, key: &[u8]) -> StateName {
 
 /// Splits a name into space, generation and the place of the entry, or returns `None` if it is not such a
 /// name.
-pub(crate) fn split(name: &[u8]) -> Option<(&str, u64, &[u8])> {
+pub fn split(name: &[u8]) -> Option<(&str, u64, &[u8])> {
     let end = name.iter().position(|byte| *byte == 0)?;
     let (generation, rest) = name[end + 1..].split_first_chunk::<8>()?;
     Some((std::str::from_utf8(&name[..end]).ok()?, u64::from_be_bytes(*generation), rest))
 }
 
 /// Returns whether the place belongs to an entry in the format of snapshots.
-pub(crate) fn is_entry(place: &[u8]) -> bool {
+pub fn is_entry(place: &[u8]) -> bool {
     place.first().is_some_and(|first| EntryKind::ALL.iter().any(|kind| *kind as u8 == *first))
 }

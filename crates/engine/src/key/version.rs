@@ -17,7 +17,7 @@ const HEAD_BYTES: usize = 64;
 
 /// A key and its entry at one revision.
 #[derive(Clone, Debug)]
-pub(crate) struct Version(Arc<[u8]>);
+pub struct Version(Arc<[u8]>);
 
 impl Version {
     /// Creates a version of a key from a complete entry.

@@ -38,7 +38,7 @@ const ITSELF: &str = ".";
 pub(crate) const FORMAT: u32 = 1;
 
 /// A database directory that this process has locked.
-pub(crate) struct DatabaseFile {
+pub struct DatabaseFile {
     pub id: [u8; 16],
     /// The directory whose header file is still to be written.
     reserved: Option<PathBuf>,
@@ -143,7 +143,7 @@ pub(crate) fn look_at_use(directory: &Path) -> Result<DatabaseUse> {
 ///
 /// It keeps no file open, so it may outlive the lock. While the lock is held, no other file can get one
 /// of these inode numbers.
-pub(crate) struct LockedInodes {
+pub struct LockedInodes {
     directory: PathBuf,
     inodes: Vec<(&'static str, u64, u64)>,
 }
@@ -270,7 +270,7 @@ pub(crate) fn read(directory: &Path) -> Result<Option<[u8; 16]>> {
     decode(&bytes, &path).map(Some)
 }
 
-pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
+pub fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     let damaged = || {
         let message = format!("{} is not the header of a Mainstay database", path.display());
         Error::new(Code::ForeignDirectory, message)
@@ -297,7 +297,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     Ok(*id)
 }
 
-pub(crate) fn encode(id: &[u8; 16]) -> Vec<u8> {
+pub fn encode(id: &[u8; 16]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
     bytes.extend_from_slice(id);

@@ -4,6 +4,7 @@ use super::feed_positions::FeedPositions;
 use crate::base::clock::{Clock, Stamper};
 use crate::base::sync;
 use crate::base::work::WorkMeter;
+use crate::commit::executor::session::repeated;
 use crate::commit::executor::{Executor, SharedState, load_catalog};
 use crate::commit::sequencer::Sequencer;
 use crate::lifecycle::background::BackgroundThreads;
@@ -17,7 +18,9 @@ use crate::mvcc::catalog::Layers;
 use crate::mvcc::pins::Pins;
 use crate::storage::index::Index;
 use crate::storage::tombstone_gc::TombstoneGc;
-use mainstay_model::{At, BranchCommand, Code, Error, Name, Result, Revision, Stamp, Transaction};
+use mainstay_model::{
+    At, BranchCommand, Code, Error, Name, Receipt, Result, Revision, Stamp, Transaction,
+};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +31,7 @@ use std::time::Duration;
 const CLOCK_SLACK_US: u64 = 5_000_000;
 
 /// The reference that handles hold. When the last one is dropped, the database is closed.
-pub(crate) struct Engine {
+pub struct Engine {
     inner: Arc<EngineShared>,
 }
 
@@ -42,7 +45,7 @@ impl std::ops::Deref for Engine {
 }
 
 /// The state that handles and background threads share.
-pub(crate) struct EngineShared {
+pub struct EngineShared {
     pub options: Options,
     pub state: Arc<SharedState>,
     pub sequencer: Arc<Sequencer>,
@@ -56,7 +59,7 @@ pub(crate) struct EngineShared {
     /// Allows one flush at a time.
     pub flushing: sync::Mutex<()>,
     /// Called at every step of the search for a merge's candidates.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
     /// The inodes that the names in the directory led to when it was locked; `None` in memory.
@@ -85,7 +88,7 @@ pub struct OpenReport {
 
 impl OpenReport {
     /// The report of a database that was opened by another process.
-    pub(crate) const NOTHING: OpenReport =
+    pub const NOTHING: OpenReport =
         OpenReport { revision: 0, replayed: 0, cut: None, rebuilt: None, base: None };
 }
 
@@ -159,7 +162,7 @@ impl Engine {
             purger,
             workers: sync::Mutex::new(None),
             flushing: sync::Mutex::new(()),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "test-hooks"))]
             searching: Mutex::new(None),
             on_disk: place.index.is_some(),
             hold,
@@ -306,6 +309,28 @@ impl EngineShared {
         } else {
             self.check_open()
         }
+    }
+}
+
+impl EngineShared {
+    /// Returns the answer of an executed request if it is visible and durable, without the writer thread.
+    /// Returns `None` in every unusual case; the writer then returns the precise error.
+    pub fn repeated(&self, session: &Name, request_id: u64) -> Option<Result<Receipt>> {
+        let now = self.now();
+        let slot = {
+            let mut table = self.state.sessions.lock();
+            let row = table.live_mut(session.as_str(), now)?;
+            let slot = row.slots.ledger.response(request_id)?.slot;
+            row.renew(now);
+            slot
+        };
+        let seen = self.sequencer.published();
+        let told = repeated(self.index(), session, request_id, slot, seen).ok()??;
+        if told.revision > self.sequencer.durable() || self.sequencer.is_closed() {
+            return None;
+        }
+        self.state.figures.sessions.repeated.fetch_add(1, Ordering::Relaxed);
+        Some(told.answer)
     }
 }
 

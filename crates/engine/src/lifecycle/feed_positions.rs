@@ -14,12 +14,12 @@ struct OpenPositions {
 
 /// The positions of all open feeds.
 #[derive(Default)]
-pub(crate) struct FeedPositions {
+pub struct FeedPositions {
     open: Arc<Mutex<OpenPositions>>,
 }
 
 /// The position of one feed, until it is dropped.
-pub(crate) struct FeedPosition {
+pub struct FeedPosition {
     all: Arc<Mutex<OpenPositions>>,
     number: u64,
     after: Arc<AtomicU64>,

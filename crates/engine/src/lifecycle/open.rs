@@ -48,7 +48,7 @@ const BUFFERS: usize = SEALED_LIMIT + 4;
 const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// A verified copy of the database that an index can be filled from.
-pub(crate) trait RebuildSource: Send + Sync {
+pub trait RebuildSource: Send + Sync {
     fn database(&self) -> [u8; 16];
     fn revision(&self) -> Revision;
     /// Fails unless the copy is of this database.
@@ -417,8 +417,8 @@ fn open_stores(
 }
 
 /// The options of stores that are filled before they have readers.
-pub(crate) fn plain_store_options() -> StoreOptions {
-    store_options(&Options::new(), &Arc::default())
+pub fn plain_store_options() -> StoreOptions {
+    store_options(&Options::default(), &Arc::default())
 }
 
 fn store_options(options: &Options, purger: &Arc<TombstoneGc>) -> StoreOptions {

@@ -26,7 +26,7 @@ pub mod files;
 pub mod frame;
 mod frame_verifier;
 pub mod inspect;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 mod mend;
 pub mod reader;
 pub mod recover;
@@ -53,12 +53,12 @@ pub use files::{DiskFiles, File, Files, MemoryFiles};
 pub use frame::{Chain, Frame, FrameBuffer, FramePayload};
 pub use frame_verifier::{FrameVerifier, LOOSE_HEAD_BYTES};
 pub use inspect::{LogReport, Problem, SegmentReport, inspect, stamp_in, visit};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub use mend::{mend, mend_header, read_header, segment_name};
 pub use reader::LogReader;
 pub use recover::{RecoveredLog, TornTail};
 pub use salvage::salvage;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub use transactions::Transactions;
 pub use writer::LogWriter;
 

@@ -31,7 +31,7 @@ pub struct Transactions<'a> {
 }
 
 impl<'a> Transactions<'a> {
-    pub(crate) fn new(first: Revision, count: u32, payload: &'a [u8]) -> Transactions<'a> {
+    pub fn new(first: Revision, count: u32, payload: &'a [u8]) -> Transactions<'a> {
         Transactions { revision: first, left: count, stamp: 0, rest: payload }
     }
 

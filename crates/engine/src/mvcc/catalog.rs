@@ -20,7 +20,7 @@ use crate::storage::index_def::IndexDef;
 use crate::storage::tombstone_gc::TombstoneGc;
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
-pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
+pub use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Catalog {
+pub struct Catalog {
     branches: BTreeMap<u32, BranchRecord>,
     /// Branches that some reader can still see as live. Deleted branches stay in `branches` forever.
     living: BTreeSet<u32>,

@@ -23,7 +23,7 @@ const DEAD_NAMES: usize = 64;
 const RANGES: usize = 4096;
 
 #[derive(Default)]
-pub(crate) struct DeadNames(Mutex<DeadNameMap>);
+pub struct DeadNames(Mutex<DeadNameMap>);
 
 #[derive(Default)]
 struct DeadNameMap {

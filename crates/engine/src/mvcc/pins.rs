@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub(crate) struct Pins {
+pub struct Pins {
     open: Mutex<OpenPins>,
 }
 
@@ -17,7 +17,7 @@ struct OpenPins {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct PinnedRevision {
+pub struct PinnedRevision {
     pub revision: Revision,
     pub holder: &'static str,
     /// The monotonic clock when the pin was taken, in microseconds.
@@ -25,7 +25,7 @@ pub(crate) struct PinnedRevision {
 }
 
 /// Holds a pin until it is dropped.
-pub(crate) struct PinGuard {
+pub struct PinGuard {
     pins: Arc<Pins>,
     id: u64,
 }

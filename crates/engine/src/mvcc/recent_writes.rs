@@ -23,9 +23,9 @@ const WINDOW_REVISIONS: u64 = 1_000_000;
 const LIMIT_BYTES: usize = 12 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
-pub(crate) struct RecentWrites {
+pub struct RecentWrites {
     chunks: RwLock<WriteChunks>,
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     walks: std::sync::atomic::AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl RecentWrites {
     pub fn new(start: Revision) -> RecentWrites {
         RecentWrites {
             chunks: RwLock::new(WriteChunks { all: VecDeque::new(), start, bytes: 0 }),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "test-hooks"))]
             walks: Default::default(),
         }
     }
@@ -108,7 +108,7 @@ impl RecentWrites {
         upto: Revision,
         mut matches: impl FnMut(Revision, &[u8]) -> bool,
     ) -> Option<bool> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "test-hooks"))]
         self.walks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let chunks = {
             let chunks = self.chunks.read();
@@ -127,7 +127,7 @@ impl RecentWrites {
     }
 
     /// The number of iterations over the log.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-hooks"))]
     pub fn walks(&self) -> u64 {
         self.walks.load(std::sync::atomic::Ordering::Relaxed)
     }

@@ -21,14 +21,14 @@ use std::ops::Bound;
 
 /// The place where an entry was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     Overlay,
     Own,
     /// In the ancestor layer with this index.
     Inherited(usize),
 }
 
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     pub index: &'a Index,
     pub layers: &'a Layers,
     /// The time at which expiry is judged.
@@ -236,7 +236,7 @@ fn own_names(
 }
 
 /// The rows of a scan, counted towards the budget.
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     scan: Scan,
     meter: Meter<'a>,
 }
@@ -277,7 +277,7 @@ impl<'a> ViewLayer<'a> {
 }
 
 /// An ordered iterator over the names of a view.
-pub(crate) struct NameWalk<'o> {
+pub struct NameWalk<'o> {
     overlay: &'o WriteSet,
     own: Vec<usize>,
     layers: Vec<ViewLayer<'o>>,
@@ -288,7 +288,7 @@ pub(crate) struct NameWalk<'o> {
 }
 
 /// A name that a walk visits.
-pub(crate) struct NameStep<'o> {
+pub struct NameStep<'o> {
     pub head: EntryHeader,
     /// True if the transaction itself wrote it.
     pub own: bool,

@@ -19,7 +19,7 @@ const WALK_LIMIT: usize = 12;
 const BURY_BYTES: usize = 1 << 20;
 
 /// The combined effect of all writes to one key.
-pub(crate) struct Effect {
+pub struct Effect {
     pub key: Key,
     pub hash: u64,
     pub flags: u8,
@@ -41,7 +41,7 @@ impl Effect {
 }
 
 #[derive(Default)]
-pub(crate) struct WriteSet {
+pub struct WriteSet {
     /// The revision of the transaction, visible when it reads its own writes; 0 while it is unknown.
     pub revision: Revision,
     effects: Vec<Effect>,
@@ -59,7 +59,7 @@ pub(crate) struct WriteSet {
 }
 
 /// A single write.
-pub(crate) struct Write<'a> {
+pub struct Write<'a> {
     pub flags: u8,
     pub counter: u64,
     /// The number of writes that it counts for.
@@ -70,7 +70,7 @@ pub(crate) struct Write<'a> {
 }
 
 /// The payload of a write.
-pub(crate) enum Payload<'a> {
+pub enum Payload<'a> {
     Bytes(&'a [u8]),
     /// A payload already encoded by [`WriteSet::stage`], which starts at this offset.
     Staged(usize),

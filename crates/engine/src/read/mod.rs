@@ -1,9 +1,11 @@
 //! The read side: snapshots, pinned views, open transactions, and reads made ahead of the writer.
 
-pub(crate) mod answer_guards;
-pub(crate) mod merge_candidates;
-pub(crate) mod open_transaction;
-pub(crate) mod pinned_snapshot;
-pub(crate) mod prefetch;
-pub(crate) mod read_view;
-pub(crate) mod snapshot;
+pub mod answer_guards;
+pub mod branches;
+pub mod merge_candidates;
+pub mod open_transaction;
+pub mod pinned_snapshot;
+pub mod prefetch;
+pub mod read_view;
+pub mod snapshot;
+pub mod stats;

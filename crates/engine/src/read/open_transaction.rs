@@ -42,7 +42,7 @@ use std::time::Duration;
 const NOTED_BYTES: usize = 128;
 
 /// A transaction that is open in this process.
-pub(crate) struct OpenTransaction {
+pub struct OpenTransaction {
     snapshot: Snapshot,
     branch: String,
     overlay: WriteSet,
@@ -776,7 +776,7 @@ fn not_on_data() -> Error {
 
 /// Converts the error of a commit, because its caller knows nothing of guards.
 #[cold]
-pub(crate) fn refusal(error: Error) -> Error {
+pub fn refusal(error: Error) -> Error {
     match error.code() {
         // The transaction read an event of a run that has been deleted since.
         Code::GuardFailed | Code::RunNotFound => conflict(),

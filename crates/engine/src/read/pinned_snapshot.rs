@@ -7,7 +7,7 @@ use mainstay_model::{At, Result};
 use std::sync::Arc;
 
 /// A snapshot whose history is kept until it is dropped.
-pub(crate) struct PinnedSnapshot {
+pub struct PinnedSnapshot {
     pub snapshot: Snapshot,
     _pin: PinGuard,
 }

@@ -17,7 +17,7 @@ use mainstay_model::{
 use std::sync::Arc;
 
 /// A branch at a revision.
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     pub core: Arc<Engine>,
     pub branch: u32,
     pub layers: Layers,

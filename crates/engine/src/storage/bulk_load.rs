@@ -12,7 +12,7 @@ use mainstay_model::Result;
 /// Maximum size of a chunk per class, not counting further versions of its last key.
 const CHUNK_BYTES: usize = 32 << 20;
 
-pub(crate) struct BulkLoader<'a> {
+pub struct BulkLoader<'a> {
     targets: &'a [Store],
     classes: &'a RetentionClasses,
     chunks: Vec<BulkChunk>,

@@ -23,7 +23,7 @@ const GRAVES: usize = 4096;
 /// Number of recent writes kept, to detect writes that a search could not see.
 const WRITES: usize = 4096;
 
-pub(crate) struct DeadRangeCache {
+pub struct DeadRangeCache {
     inner: Mutex<DeadRangeMap>,
     /// The newest executed revision: the revision at which the writer reads.
     executed: AtomicU64,
@@ -40,7 +40,7 @@ struct DeadRangeMap {
 
 /// A range of dead entries, both ends inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeadRange {
+pub struct DeadRange {
     pub first: Vec<u8>,
     pub last: Vec<u8>,
 }

@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"MSTMARK1";
 const FILE: &str = "MARK";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FlushMark {
+pub struct FlushMark {
     pub database: [u8; 16],
     pub revision: Revision,
     /// Prefix and floor of each class, in class order.

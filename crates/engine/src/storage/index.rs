@@ -34,9 +34,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// A revision above all others, for the writer, which reads everything executed.
-pub(crate) const NEWEST: Revision = (1 << 62) - 1;
+pub const NEWEST: Revision = (1 << 62) - 1;
 
-pub(crate) struct Index {
+pub struct Index {
     pub classes: RetentionClasses,
     stores: Vec<Store>,
     /// Per class: reads below this revision are refused.
@@ -76,7 +76,7 @@ pub(crate) struct Index {
 }
 
 /// The active buffer and the sealed ones.
-pub(crate) struct Tables {
+pub struct Tables {
     pub active: Arc<Memtable>,
     /// Sealed buffers with their last revision, oldest first.
     pub sealed: Vec<(Arc<Memtable>, Revision)>,
@@ -88,7 +88,7 @@ impl Tables {
     }
 }
 
-pub(crate) struct IndexParts {
+pub struct IndexParts {
     pub classes: RetentionClasses,
     pub stores: Vec<Store>,
     pub mark: FlushMark,

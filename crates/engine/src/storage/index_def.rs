@@ -11,7 +11,7 @@ use mainstay_model::{Field, Fields, IndexInfo, Result, Revision, Value, codec};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct IndexDef {
+pub struct IndexDef {
     pub id: u32,
     pub prefix: String,
     pub fields: Vec<Field>,

@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 #[derive(Default)]
-pub(crate) struct Memtable {
+pub struct Memtable {
     /// One list per group of key spaces, in key order: user data, events of runs, event keys, index entries
     /// and similar keys, and internal data. Scans of one group do not sort the others.
     lists: [List; BEGINS.len()],

@@ -22,9 +22,9 @@ use crate::key::keyspace;
 use std::collections::BTreeSet;
 
 /// Internal data of the database.
-pub(crate) const SYSTEM: usize = 0;
+pub const SYSTEM: usize = 0;
 /// Cells without a matching prefix.
-pub(crate) const CELLS: usize = 1;
+pub const CELLS: usize = 1;
 
 /// Prefix of the labels of record classes. No cell name begins with it.
 const OF_RECORDS: &str = "\0records";
@@ -49,7 +49,7 @@ fn plain(space: u8) -> (&'static str, &'static str) {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RetentionClass {
+pub struct RetentionClass {
     /// The persistent identifier of the class.
     pub label: String,
     /// The key space of its keys.
@@ -106,7 +106,7 @@ impl RetentionClass {
 
 /// Retention times of shadowed versions, in microseconds; `None`: forever.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RetentionRules {
+pub struct RetentionRules {
     pub cells: Option<u64>,
     pub records: Option<u64>,
     pub keyed: Option<u64>,
@@ -115,7 +115,7 @@ pub(crate) struct RetentionRules {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct RetentionClasses {
+pub struct RetentionClasses {
     all: Vec<RetentionClass>,
     /// The classes with a prefix, longest prefix first.
     by_length: Vec<usize>,

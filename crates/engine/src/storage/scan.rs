@@ -23,7 +23,7 @@ const FIRST_PAGE: usize = 8;
 const PAGE: usize = 256;
 
 /// A key and its entry, from a buffer or a store.
-pub(crate) enum ScanRow {
+pub enum ScanRow {
     Buffered(Version),
     Stored(Slice, Slice),
 }
@@ -91,7 +91,7 @@ impl RowSource {
 }
 
 /// Iterates the newest version of each key of a range as of one revision, in byte order.
-pub(crate) struct Scan {
+pub struct Scan {
     sources: Vec<RowSource>,
     /// Sources with rows left, each with its next row.
     rows: Vec<(RowSource, ScanRow)>,

@@ -25,7 +25,7 @@ const NEWEST: Revision = (1 << 62) - 1;
 pub(crate) type TimestampPoint = (Revision, Stamp);
 
 #[derive(Default)]
-pub(crate) struct TimestampIndex {
+pub struct TimestampIndex {
     blocks: RwLock<Vec<Block>>,
     /// The last revision covered by any stored block, even beyond the flush mark.
     reach: Revision,
@@ -170,7 +170,7 @@ impl TimestampIndex {
 }
 
 /// A snapshot of the index: stored blocks never change, and the buffers' points are copied.
-pub(crate) struct TimestampSnapshot {
+pub struct TimestampSnapshot {
     blocks: Vec<Block>,
     points: Vec<TimestampPoint>,
 }
@@ -234,7 +234,7 @@ fn encode(points: &[TimestampPoint], end: Revision, number: Revision) -> Version
 }
 
 /// Encodes the payload of a block.
-pub(crate) fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
+pub fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
     let mut payload = Vec::new();
     codec::put_varint(&mut payload, end);
     let mut last = (0, 0);
@@ -246,7 +246,7 @@ pub(crate) fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
     payload
 }
 
-pub(crate) fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<TimestampPoint>)> {
+pub fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<TimestampPoint>)> {
     let mut read = |last: Revision| {
         let number = (!payload.is_empty()).then(|| codec::get_varint(&mut payload));
         number.map(|number| number.ok_or_else(|| missing(last))).transpose()

@@ -39,7 +39,7 @@ pub(crate) const TOUCH_LIMIT: usize = 16;
 
 type Touched<T> = SmallVec<[T; TOUCH_LIMIT]>;
 
-pub(crate) struct VersionCache {
+pub struct VersionCache {
     shards: Box<[RwLock<Shard>]>,
     hasher: FixedState,
     shard_budget_bytes: usize,
@@ -87,7 +87,7 @@ struct CacheSlot {
 }
 
 /// The result of a lookup.
-pub(crate) enum CacheLookup<T> {
+pub enum CacheLookup<T> {
     Found(T),
     /// Not in the cache: the caller has to read the stores.
     Elsewhere,

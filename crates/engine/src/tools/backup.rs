@@ -20,16 +20,17 @@ mod chain;
 mod file;
 mod increment;
 mod incremental;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 mod mend;
 mod progress;
 mod rebuild;
-pub(crate) mod restore;
+pub mod restore;
 
 pub use chain::{backup_head, verify_backup, verify_chain};
-#[cfg(any(test, fuzzing))]
-pub(crate) use mend::mend;
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
+pub use mend::mend;
 pub use rebuild::restore_backup;
+pub use restore::rebuild_source;
 
 use crate::base::fault_points::{self, InjectedFault};
 use crate::fs::checksummed_file::ChecksummedWriter;
@@ -237,7 +238,7 @@ impl Backup<'_> {
 
 /// Makes a revision durable first: the backup must not hold data that the database could still lose,
 /// because the log would not reach up to it.
-pub(crate) fn make_durable(core: &Engine, revision: Revision) -> Result<()> {
+pub fn make_durable(core: &Engine, revision: Revision) -> Result<()> {
     if core.sequencer.durable() >= revision || fault_points::is(InjectedFault::NoSyncBeforeBackup) {
         Ok(())
     } else {

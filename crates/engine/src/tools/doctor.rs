@@ -7,9 +7,7 @@
 //!                            nothing is deleted: damaged files are renamed to `...damaged...`
 //! ```
 
-pub(crate) mod checks;
-#[cfg(test)]
-mod corruption_fixture;
+pub mod checks;
 mod diagnose;
 mod fault;
 mod hardlinked_store;
@@ -18,12 +16,6 @@ mod log_suffix;
 mod report_display;
 mod runs;
 mod salvage;
-#[cfg(test)]
-mod sessions_tests;
-#[cfg(test)]
-mod spaces_tests;
-#[cfg(test)]
-mod tests;
 
 use crate::lifecycle::database_file::{self, FORMAT};
 use crate::log::{self, DatabaseId, DiskFiles};

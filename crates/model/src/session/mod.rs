@@ -13,12 +13,10 @@
 //! ```
 //!
 //! A [`Ledger`] records one session's requests. A [`Mailbox`] holds the requests to its client. Both are used
-//! by the engine, whose commands are transactions, and by the [`SessionMachine`](machine::SessionMachine)
-//! around a user's state machine.
+//! by the engine, whose commands are transactions, and by `mainstay-state-machine` around a user's state machine.
 
 mod command;
 mod ledger;
-pub mod machine;
 mod mailbox;
 mod request;
 
@@ -27,8 +25,7 @@ pub use command::{
 };
 pub use ledger::{Former, KeptLimits, Ledger, Verdict, Weighed};
 pub use mailbox::{Letter, Mailbox, Retries};
-pub use request::SessionRequest;
-use request::check_number;
+pub use request::{SessionRequest, check_number};
 
 /// The default lease in milliseconds: how long a session lives without a message from its client.
 pub const SESSION_LEASE_MS: u64 = 60_000;

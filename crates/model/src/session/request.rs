@@ -61,7 +61,7 @@ impl SessionRequest {
 }
 
 /// Rejects a number above the limit.
-pub(super) fn check_number(session: &Name, number: u64) -> Result<()> {
+pub fn check_number(session: &Name, number: u64) -> Result<()> {
     if number <= REQUEST_LIMIT {
         return Ok(());
     }

@@ -14,6 +14,9 @@
 
 pub mod fields;
 mod impls;
+mod request;
+
+pub use request::*;
 
 use crate::limits::TRANSACTION_LIMIT_BYTES;
 use crate::{Code, Error, Result};

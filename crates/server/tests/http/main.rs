@@ -17,7 +17,7 @@ mod records;
 mod refusals;
 mod repeats;
 mod runs;
-#[path = "../../../engine/tests/seam/mod.rs"]
+#[path = "../../../mainstay/tests/seam/mod.rs"]
 mod seam;
 mod sessions;
 #[path = "../support/mod.rs"]

@@ -3,7 +3,7 @@
 mod documented;
 mod lines;
 mod metrics;
-#[path = "../../../engine/tests/seam/mod.rs"]
+#[path = "../../../mainstay/tests/seam/mod.rs"]
 mod seam;
 mod slow_log;
 #[path = "../support/mod.rs"]

@@ -65,7 +65,7 @@ pub(crate) fn space(
 }
 
 /// Returns the payload of an entry as a value, or `None` if it is invalid.
-pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
+pub fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
     let (_, _, place) = state_keys::split(name)?;
     match place.first()? {
         0 => take_state(payload).map(|(version, state)| object(version, state)),
@@ -76,7 +76,7 @@ pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
 }
 
 /// Returns the name of an entry in a diff. Returns `None` for entries that only help to find others.
-pub(crate) fn difference(triple: &ThreeWayEntry) -> Option<String> {
+pub fn difference(triple: &ThreeWayEntry) -> Option<String> {
     if triple.space != KEYED {
         return Some(String::from_utf8_lossy(&triple.name).into_owned());
     }

@@ -10,15 +10,15 @@
 //!
 //! Every write reads the declaration and few writes change it, so puts to different keys do not conflict.
 
-pub(crate) mod feed_names;
-pub(crate) mod guard;
-pub(crate) mod merge;
+pub mod feed_names;
+pub mod guard;
+pub mod merge;
 mod merge_precondition;
-pub(crate) mod read;
+pub mod read;
 mod replay;
 mod restore;
 mod seal;
-pub(crate) mod space;
+pub mod space;
 mod write;
 
 use crate::key::keyspace::SPACES;

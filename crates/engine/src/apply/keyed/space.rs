@@ -17,7 +17,7 @@ const RESTORED: u8 = 8;
 
 /// The declaration of a space, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Declaration {
+pub struct Declaration {
     /// Whether the space exists. `false` while its first restore is under way.
     pub is_there: bool,
     /// The visible generation.
@@ -112,11 +112,7 @@ pub(crate) fn meet(view: &View<'_>, overlay: &WriteSet, space: &Name) -> Result<
 }
 
 /// Loads the declaration of a space, if the space exists.
-pub(crate) fn find(
-    view: &View<'_>,
-    overlay: &WriteSet,
-    space: &Name,
-) -> Result<Option<Declaration>> {
+pub fn find(view: &View<'_>, overlay: &WriteSet, space: &Name) -> Result<Option<Declaration>> {
     Ok(meet(view, overlay, space)?.there())
 }
 

@@ -50,7 +50,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// Kinds of transferred items. Messages and requests are numbered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sort {
+pub enum Sort {
     Message,
     /// A request to the client of a session.
     Request,
@@ -73,7 +73,7 @@ impl Sort {
 
 /// An item that the source has to send and the target lacks.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
+pub struct Outgoing {
     pub sort: Sort,
     /// The revision that wrote the item to its layer.
     pub revision: Revision,
@@ -90,7 +90,7 @@ pub(crate) struct Outgoing {
 
 /// An event that has a message.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub struct Event {
     run: Name,
     key: String,
     /// Sequence number of the event in the source.
@@ -108,7 +108,7 @@ impl Event {
 }
 
 /// The content of a message or a request.
-pub(crate) enum Content {
+pub enum Content {
     Message {
         subject: String,
         run: Option<String>,
@@ -123,7 +123,7 @@ pub(crate) enum Content {
 }
 
 /// A transfer between two branches, each given by its layers.
-pub(crate) struct Transfer<'t> {
+pub struct Transfer<'t> {
     pub index: &'t Index,
     pub from: &'t Layers,
     pub into: &'t Layers,
@@ -403,7 +403,7 @@ impl Transfer<'_> {
 
 /// Sorts items by the order in which they were written, and removes duplicates. Messages of a run's events
 /// are in the order of the events, which differs if the run was rewound.
-pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
+pub fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
     found.sort_by_key(|one| (one.revision, one.sort, one.id));
     let mut seen = BTreeSet::new();
     found.retain(|one| seen.insert((one.sort, one.origin)));

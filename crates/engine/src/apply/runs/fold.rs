@@ -33,17 +33,17 @@ const HALF_BYTES: usize = 32 << 20;
 /// A snapshot follows from the events, and the head's tip and hash of attempts identify these. So a snapshot
 /// that is cached under a tip is right in any case, even if a transaction was undone or abandoned in between.
 #[derive(Default)]
-pub(crate) struct Folds {
-    young: HashMap<Key, RememberedFold>,
-    old: HashMap<Key, RememberedFold>,
-    young_bytes: usize,
+pub struct Folds {
+    pub young: HashMap<Key, RememberedFold>,
+    pub old: HashMap<Key, RememberedFold>,
+    pub young_bytes: usize,
     /// Hits and misses of the cache.
     pub counts: FoldCounts,
 }
 
 /// Hits and misses of the cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FoldCounts {
+pub struct FoldCounts {
     /// Appends that found the snapshot of their run in the cache.
     pub remembered: u64,
     /// Appends that had to fold the events again.
@@ -52,7 +52,7 @@ pub(crate) struct FoldCounts {
     pub kept: u64,
 }
 
-struct RememberedFold {
+pub struct RememberedFold {
     generation: u64,
     tip: u64,
     attempts: u64,
@@ -263,34 +263,4 @@ fn nearest(
         at -= KEEP_EVENTS;
     }
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Database, NewEvent};
-
-    /// Returns the number of cached snapshots, and their memory.
-    fn remembered(db: &Database) -> (usize, usize) {
-        let core = db.here("a test").unwrap();
-        core.sequencer.with_exec(|exec| {
-            exec.with_folds(|folds| (folds.young.len() + folds.old.len(), folds.young_bytes))
-        })
-    }
-
-    /// Snapshots of deleted runs once stayed until 64 MiB were full, and evicted those of live runs.
-    #[test]
-    fn what_is_remembered_of_a_run_goes_with_it() {
-        let db = Database::memory().unwrap();
-        let append = |number: u64| {
-            db.runs()
-                .append(NewEvent::new(&format!("run/{number:02}"), "Noted").with_key("a"))
-                .unwrap()
-        };
-        (0..50).for_each(|number| drop(append(number)));
-        let (count, bytes) = remembered(&db);
-        assert!(count == 50 && bytes > 0);
-        (1..50).for_each(|number| assert!(db.runs().delete(&format!("run/{number:02}")).unwrap()));
-        assert_eq!(remembered(&db), (1, bytes / 50));
-        assert!(!db.runs().delete("run/none").unwrap());
-    }
 }

@@ -22,7 +22,7 @@ const ATTEMPTS: u8 = 4;
 
 /// The head of a run, in the format above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunHead {
+pub struct RunHead {
     /// The revision that created the run.
     pub generation: u64,
     pub last_seq: u64,
@@ -163,13 +163,13 @@ fn damaged() -> Error {
 }
 
 /// Returns the last sequence number from the bytes of a head, if this revision made the run visible.
-pub(crate) fn shown_seq(head: &[u8], revision: Revision) -> Result<Option<u64>> {
+pub fn shown_seq(head: &[u8], revision: Revision) -> Result<Option<u64>> {
     let head = RunHead::decode(head)?;
     Ok((head.shown == revision).then_some(head.last_seq))
 }
 
 /// Returns the last sequence number from the bytes of a head.
-pub(crate) fn last_seq(head: &[u8]) -> Result<u64> {
+pub fn last_seq(head: &[u8]) -> Result<u64> {
     RunHead::decode(head).map(|head| head.last_seq)
 }
 

@@ -8,23 +8,21 @@
 //!
 //! The single writer assigns sequence numbers, so they have no gaps, and a smaller one never appears later.
 
-pub(crate) mod append;
+pub mod append;
 mod delete;
-pub(crate) mod fold;
-pub(crate) mod head;
-pub(crate) mod history;
-pub(crate) mod merge;
-pub(crate) mod read;
-pub(crate) mod staged_restore;
+pub mod fold;
+pub mod head;
+pub mod history;
+pub mod merge;
+pub mod read;
+pub mod staged_restore;
 
 use crate::key::keyspace::RUNS;
 use crate::mvcc::view::View;
 use crate::mvcc::write_set::WriteSet;
 use append::RunWriter;
 pub(crate) use fold::{FoldCounts, Folds};
-#[cfg(any(test, fuzzing))]
-pub(crate) use head::RunHead;
-pub(crate) use head::{last_seq, shown_seq};
+pub use head::{RunHead, last_seq, shown_seq};
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_of, seq_of};

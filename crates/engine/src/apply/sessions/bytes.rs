@@ -18,7 +18,7 @@ pub(super) const NUMBER_LIMIT: u64 = u64::MAX / 2;
 
 /// The stored state of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StoredSession {
+pub enum StoredSession {
     Live(Profile),
     /// A closed session, whose numbers are remembered for a while.
     Gone {
@@ -30,7 +30,7 @@ pub(crate) enum StoredSession {
 
 /// An open session, without its responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Profile {
+pub struct Profile {
     pub opened: Stamp,
     /// Time at which the current client took the session.
     pub epoch: Stamp,
@@ -129,7 +129,7 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
 
 /// The part of a session that a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// A slot of responses.
     Slot(u16),
     /// A server message, by its number.
@@ -142,7 +142,7 @@ pub(crate) fn session_key(session: &Name) -> Key {
 }
 
 /// Returns the key of a part of a session.
-pub(crate) fn part_key(session: &Name, part: Part) -> Key {
+pub fn part_key(session: &Name, part: Part) -> Key {
     let (kind, number) = match part {
         Part::Slot(slot) => (b'R', u64::from(slot)),
         Part::Letter(number) => (b'S', number),
@@ -156,7 +156,7 @@ pub(crate) fn part_key(session: &Name, part: Part) -> Key {
 }
 
 /// Splits a name of their key space into session and part.
-pub(crate) fn split_part(name: &[u8]) -> Option<(&str, Part)> {
+pub fn split_part(name: &[u8]) -> Option<(&str, Part)> {
     let (rest, number) = name.split_last_chunk::<8>()?;
     let number = u64::from_be_bytes(*number);
     let (rest, part) = match rest.split_last_chunk::<2>()? {

@@ -1,9 +1,9 @@
 //! Commands on sessions within a transaction.
 
-pub(crate) mod bytes;
+pub mod bytes;
 mod letters;
-pub(crate) mod response;
-pub(crate) mod slot;
+pub mod response;
+pub mod slot;
 
 use crate::apply::outbox::transfer;
 use crate::apply::response_slots::ResponseSlots;
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 const LIST_LIMIT_BYTES: usize = 16 << 20;
 
 /// Inputs of commands on sessions.
-pub(crate) struct SessionContext<'a> {
+pub struct SessionContext<'a> {
     pub index: &'a Index,
     pub table: &'a Mutex<SessionTable>,
     /// Stored entries are read as of this revision. The table is of the same revision.

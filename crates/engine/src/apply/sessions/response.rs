@@ -26,7 +26,7 @@ const REVISION: u8 = 8;
 
 /// The stored response of an executed request.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StoredResponse {
+pub struct StoredResponse {
     pub held: bool,
     #[serde(with = "fields::list")]
     pub answers: SmallVec<[Answer; 1]>,
@@ -41,7 +41,7 @@ struct Keeping<'r> {
 }
 
 /// Appends an encoded response.
-pub(crate) fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     if let Ok(receipt) = response
         && put_numbers(receipt, out).is_some()
@@ -59,7 +59,7 @@ pub(crate) fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()
 }
 
 /// Decodes a response.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Result<StoredResponse>> {
+pub fn decode(bytes: &[u8]) -> Result<Result<StoredResponse>> {
     match bytes.split_first() {
         Some((&NUMBERS, rest)) => take_numbers(rest).map(Ok).ok_or_else(damaged),
         Some((&ANYTHING, frame)) => wire::decode(frame).map_err(|_| damaged()),

@@ -13,7 +13,7 @@ use mainstay_model::{REQUEST_LIMIT, Result, Revision, Stamp, codec};
 
 /// One response of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Response<'s> {
+pub struct Response<'s> {
     pub request_id: u64,
     pub revision: Revision,
     pub stamp: Stamp,
@@ -22,7 +22,7 @@ pub(crate) struct Response<'s> {
 }
 
 /// Appends an encoded slot. The first response is the newest one.
-pub(crate) fn encode<'s>(
+pub fn encode<'s>(
     mark: u64,
     responses: impl Iterator<Item = Result<Response<'s>>>,
     out: &mut Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) fn encode<'s>(
 }
 
 /// Returns the mark at the time of the write, and the responses of a slot.
-pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
+pub fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
     let mut rest = payload;
     let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
     if rest.is_empty() {
@@ -55,7 +55,7 @@ pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, R
 
 /// Iterator over the responses of a slot, newest first.
 #[derive(Clone)]
-pub(crate) struct Responses<'s> {
+pub struct Responses<'s> {
     revision: Revision,
     stamp: Stamp,
     first: bool,

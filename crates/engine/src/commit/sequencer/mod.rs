@@ -67,7 +67,7 @@ pub(crate) const SEALED_LIMIT: usize = if MODELS { 1 } else { 5 };
 /// How long a writer waits for buffers whose flush fails, in microseconds.
 const STUCK_US: u64 = 5_000_000;
 
-pub(crate) struct Sequencer {
+pub struct Sequencer {
     pub state: Arc<SharedState>,
     durability: Durability,
     sync_interval: Duration,
@@ -122,7 +122,7 @@ pub(crate) struct Sequencer {
 }
 
 /// The options of a database that concern commits.
-pub(crate) struct CommitOptions {
+pub struct CommitOptions {
     pub durability: Durability,
     pub sync_interval: Duration,
     pub background: bool,
@@ -285,7 +285,7 @@ impl Sequencer {
     pub fn submit(&self, transaction: impl Into<PreparedTransaction>) -> Ticket {
         let waiter: Arc<Waiter> = Arc::default();
         self.submit_to(transaction.into(), Completion::Waiter(waiter.clone()));
-        Ticket::here(waiter)
+        Ticket::new(waiter)
     }
 
     /// Submits a transaction. The callback is called with its answer, on the thread that has it first.

@@ -6,14 +6,14 @@ use crate::storage::index::NEWEST;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
 
 /// The creation revision of a branch with an unfinished import, at which no reader can see it.
-pub(crate) const UNFINISHED: Revision = Revision::MAX;
+pub const UNFINISHED: Revision = Revision::MAX;
 
 /// Maximum number of former names that a branch keeps. Before the oldest of them, the branch has that oldest
 /// name.
 const FORMER_LIMIT: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BranchRecord {
+pub struct BranchRecord {
     pub id: u32,
     pub name: String,
     /// Former names, oldest first, each with the revision of the rename that ended it.
@@ -28,7 +28,7 @@ pub(crate) struct BranchRecord {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TagRecord {
+pub struct TagRecord {
     pub branch: u32,
     pub revision: Revision,
     pub created: Revision,
@@ -36,7 +36,7 @@ pub(crate) struct TagRecord {
 
 /// A merge from one branch into another, from which the next merge starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MergeRecord {
+pub struct MergeRecord {
     pub from_revision: Revision,
     pub into_revision: Revision,
 }

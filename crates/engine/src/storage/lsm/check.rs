@@ -40,7 +40,7 @@ const BLOCK_MAGIC: &[u8] = b"LSM\x03";
 const BLOCK_HEADER_BYTES: u64 = 33;
 
 /// The ids and checksums of a list of tables, for fuzzers.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub fn tables_of(mut list: &[u8]) -> Option<Vec<(u64, u128)>> {
     let tables = read_list(&mut list).ok()?;
     Some(tables.iter().map(|table| (table.id, table.checksum)).collect())

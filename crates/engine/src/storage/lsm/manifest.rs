@@ -120,7 +120,7 @@ fn parse_current(bytes: &[u8]) -> Option<CurrentVersion> {
 }
 
 /// Parses the file `current`, for fuzzers: returns an id and a checksum.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub fn current_of(bytes: &[u8]) -> Option<(u64, u128)> {
     parse_current(bytes).map(|current| (current.id, current.checksum))
 }

@@ -38,12 +38,12 @@ use std::sync::Arc;
 
 use mainstay_model::{Result, Revision};
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub use check::tables_of;
 pub use check::{check_list, check_tables};
 pub use delete_scheduler::DeleteScheduler;
 pub use disk::DiskStore;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-hooks"))]
 pub use manifest::current_of;
 pub use memory::MemoryStore;
 #[cfg(test)]

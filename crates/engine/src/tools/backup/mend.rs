@@ -8,7 +8,7 @@ use crate::log::{DatabaseId, mend as mend_frame};
 const HASH_BYTES: usize = 32;
 
 /// Recomputes the checksums of a backup of either kind, as far as the bytes look like one.
-pub(crate) fn mend(bytes: &mut [u8]) {
+pub fn mend(bytes: &mut [u8]) {
     let end = bytes.len().saturating_sub(HASH_BYTES);
     if bytes.starts_with(increment::MAGIC) {
         mend_increment(&mut bytes[..end])

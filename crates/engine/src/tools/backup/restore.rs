@@ -11,8 +11,7 @@ use super::BackupReport;
 use super::file::{self, BackupContents};
 use super::progress::ReadProgress;
 use crate::fs::error::io_error;
-use crate::lifecycle::open::RebuildSource;
-use crate::lifecycle::options::Options;
+use crate::lifecycle::open::{OpenRebuildSource, RebuildSource};
 use crate::log::{self, DatabaseId, Files, LogReport};
 use crate::storage::bulk_load::BulkLoader;
 use crate::storage::lsm::{Store, StoreOptions};
@@ -29,19 +28,9 @@ pub(crate) struct Base {
     contents: BackupContents,
 }
 
-impl Options {
-    /// Sets a backup to fill the index from, made by [`Database::backup`](crate::Database::backup).
-    ///
-    /// It is used in two cases only. An empty directory becomes a copy of the backed-up database. If
-    /// the index is missing or damaged and the log no longer holds everything, the index is filled from
-    /// the backup and the log is replayed after it. The whole file is verified before anything is
-    /// written.
-    #[must_use]
-    pub fn base(mut self, backup: impl Into<PathBuf>) -> Options {
-        let backup = backup.into();
-        self.base = Some(Arc::new(move || Ok(Box::new(Base::open(&backup)?))));
-        self
-    }
+/// Makes a backup the source of a rebuild. The file is opened when the rebuild needs it.
+pub fn rebuild_source(backup: PathBuf) -> OpenRebuildSource {
+    Arc::new(move || Ok(Box::new(Base::open(&backup)?)))
 }
 
 impl RebuildSource for Base {
