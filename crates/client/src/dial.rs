@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Opens transport streams to a server: [`Tcp`], or `Tls` with the feature `tls`.
 ///
-/// If the I/O error of a dial or a read carries a [`mainstay::Error`](crate::Error), callers get that error
+/// If the I/O error of a dial or a read carries a [`mainstay::Error`](mainstay_model::Error), callers get that error
 /// unchanged. Any other I/O error is reported as an unreachable server.
 pub trait Dial: Send + Sync + fmt::Debug {
     /// Opens a stream to `address` (`HOST:PORT`). Blocks for at most `limits.connect`.

@@ -17,6 +17,7 @@
 // An inner crate: users read the documentation of `mainstay`, and public here often means "for the handles".
 #![allow(
     missing_docs,
+    rustdoc::private_intra_doc_links,
     clippy::len_without_is_empty,
     clippy::new_without_default,
     clippy::should_implement_trait

@@ -201,7 +201,7 @@ impl AsyncRuns {
 
     /// Returns the revision that wrote event `seq`, or `None` if the run has no such event. A branch forked
     /// at this revision continues after the event, or after the last event of the same transaction.
-    /// [`Database::fork_at_event`](crate::Database::fork_at_event) can continue after any event.
+    /// `Database::fork_at_event` can continue after any event.
     pub async fn revision_of(&self, run: &str, seq: u64) -> Result<Option<Revision>> {
         let branch = self.branch.to_string();
         let run = Name::new(run)?;

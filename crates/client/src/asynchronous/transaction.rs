@@ -135,7 +135,7 @@ impl AsyncInteractive {
 
     /// Applies a conditional write. Returns the provisional counter, or `None` if a condition does not
     /// hold. A field that will hold the transaction's revision
-    /// ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads as 0 before the commit.
+    /// ([`FieldValue::Revision`](mainstay_model::FieldValue::Revision)) reads as 0 before the commit.
     pub async fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
         self.run(write).await?.into_maybe_counter()
     }
@@ -261,7 +261,7 @@ impl AsyncInteractive {
     }
 
     /// Returns the transaction that [`AsyncInteractive::commit`] would execute, so that it can be
-    /// executed together with others ([`Database::execute_all`](crate::Database::execute_all)).
+    /// executed together with others (`Database::execute_all`).
     ///
     /// It succeeds and fails as `commit` does, except that a changed read set is reported as `GuardFailed`,
     /// which is of the same kind as `Conflict`. A read-only transaction becomes an empty one. The read

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The ids that a reader has seen, stored in a space of its own.
 ///
 /// A reader whose results are in the same space is exactly-once: it writes them together with
-/// [`mark`](Seen::mark).
+/// [`mark`](OutputIdSet::mark).
 ///
 /// ```
 /// use mainstay_model::{KeyedState, LogicalTime, StateWrite};

@@ -17,7 +17,7 @@
 //!   published when it is written, and synced before that if any of its transactions asks for it.
 //! - Answers are given with no lock held ([`callbacks`]), because a callback may submit, execute, close
 //!   or panic.
-//! - Without a background ([`Options::background`](crate::Options::background)) the log thread does not
+//! - Without a background ([`Options::background`](crate::lifecycle::options::Options::background)) the log thread does not
 //!   exist. Each caller brings everything submitted before through both stages, waiting for other
 //!   callers that are in them.
 //! - The log thread runs callbacks, too. Before it waits inside one, it does the work that other
