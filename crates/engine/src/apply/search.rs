@@ -240,9 +240,12 @@ impl Search<'_> {
         mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         let (key, hash) = self.view.key(RECORDS, key);
-        let read = |head: EntryHeader, payload: &[u8]| match head.is_live(self.view.now) {
-            true if self.pass(payload)? => read(head, payload).map(Some),
-            _ => Ok(None),
+        let read = |head: EntryHeader, payload: &[u8]| {
+            if head.is_live(self.view.now) && self.pass(payload)? {
+                read(head, payload).map(Some)
+            } else {
+                Ok(None)
+            }
         };
         let found = self.view.find(self.overlay, &key, hash, read)?;
         Ok(found.and_then(|(found, origin)| found.map(|found| (found, origin))))
