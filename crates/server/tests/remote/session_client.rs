@@ -6,7 +6,7 @@ use crate::support::process::Process;
 use mainstay::remote::{self, AsyncDatabase, Dial, Limits, Stream, Tcp, wait};
 use mainstay::{CellCommand, Database, Name, SessionCommand, SessionOptions, Transaction};
 use mainstay_sessions::{
-    Client, Faults, Faulty, Figures, Letter, Listener, Served, Session, Settings,
+    Client, ClientStats, Faults, Faulty, Listener, Served, ServerMessage, Session, Settings,
 };
 use std::io;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ impl Teller {
         let session = client.open(SessionOptions::new().name(name)).unwrap();
         let letters: Arc<Mutex<Vec<u64>>> = Arc::default();
         let own = letters.clone();
-        let handle = move |letter: Letter| {
+        let handle = move |letter: ServerMessage| {
             own.lock().unwrap().push(letter.number);
             Ok(())
         };
@@ -76,7 +76,7 @@ fn requests_and_letters_go_over_the_wire() {
     let teller = Teller::open(&Client::served(&db).unwrap(), "a");
     teller.work(20);
     teller.check(&server.db, 20);
-    assert_eq!(teller.session.figures().retries, 0);
+    assert_eq!(teller.session.stats().retries, 0);
     assert!(teller.session.close().unwrap());
 }
 
@@ -95,7 +95,7 @@ fn connections_that_break_change_nothing() {
             proxy.cut();
         }
     });
-    wait(way.settle());
+    wait(way.deliver_delayed());
     tellers.iter().for_each(|teller| teller.check(&server.db, 40));
 }
 
@@ -143,8 +143,8 @@ fn a_server_that_is_killed_under_its_clients_executes_everything_once() {
     tellers.iter().for_each(|teller| teller.check(&db, REQUESTS));
 }
 
-fn total(tellers: &[Teller], figure: impl Fn(Figures) -> u64) -> u64 {
-    tellers.iter().map(|teller| figure(teller.session.figures())).sum()
+fn total(tellers: &[Teller], figure: impl Fn(ClientStats) -> u64) -> u64 {
+    tellers.iter().map(|teller| figure(teller.session.stats())).sum()
 }
 
 /// Waits until a condition holds; hangs if it never does.
