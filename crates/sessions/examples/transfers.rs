@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   4 clients, 4 threads each --> requests lost, late, twice --> one transaction: two accounts, a record, an event,
-//!          ^                                                     an outbox message, a letter to the next client
-//!          '--------- answers lost, doorbells broken <---------- executed once, its answer stored
+//!          ^                                                     an outbox message, a server message to the next client
+//!          '--------- answers lost, message wakers broken <---------- executed once, its answer stored
 //! ```
 //!
 //! It runs first without sessions, with plain retries, and then with them. Run it with `cargo run --example
@@ -16,7 +16,8 @@ use mainstay::{
     RecordCommand, RecordWrite, Result, RunCommand, SessionCommand, SessionOptions, Transaction,
 };
 use mainstay_sessions::{
-    Client, Faults, Faulty, Figures, Letter, Local, Losses, Session, Settings, Transport,
+    Client, ClientStats, FaultCounts, Faults, Faulty, Local, ServerMessage, Session, Settings,
+    Transport,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -51,22 +52,22 @@ fn run(seed: u64) -> Result<()> {
         "  without sessions, asking again:  {:>5} of {ALL} were executed",
         executed(&plain.db)?
     );
-    let (bank, way) = bank(seed)?;
-    let figures = with_sessions(&bank, &way)?;
+    let (bank, transport) = bank(seed)?;
+    let stats = with_sessions(&bank, &transport)?;
     println!(
         "  with sessions:                   {:>5} of {ALL} were executed\n",
         executed(&bank.db)?
     );
-    tell(&way.losses(), &figures);
+    report(&transport.fault_counts(), &stats);
     check(&bank)
 }
 
 /// A database with accounts, and a lossy transport to it.
 struct Bank {
     db: Database,
-    way: Arc<Faulty>,
-    /// The letters that each client has handled.
-    letters: [Mutex<Vec<Letter>>; CLIENTS],
+    transport: Arc<Faulty>,
+    /// The server messages that each client has handled.
+    messages: [Mutex<Vec<ServerMessage>>; CLIENTS],
     /// Number of handler calls.
     calls: AtomicU64,
 }
@@ -76,9 +77,9 @@ fn bank(seed: u64) -> Result<(Arc<Bank>, Arc<Faulty>)> {
     for number in 0..ACCOUNTS {
         db.cells().set(&account(number), EACH)?;
     }
-    let way = Faulty::new(Local::new(&db)?, Faults::many(seed));
-    let (letters, calls) = Default::default();
-    Ok((Arc::new(Bank { db, way: way.clone(), letters, calls }), way))
+    let transport = Faulty::new(Local::new(&db)?, Faults::many(seed));
+    let (messages, calls) = Default::default();
+    Ok((Arc::new(Bank { db, transport: transport.clone(), messages, calls }), transport))
 }
 
 fn account(number: usize) -> String {
@@ -89,7 +90,7 @@ fn client_name(client: usize) -> String {
     format!("client-{}", client % CLIENTS)
 }
 
-/// One atomic transfer: two accounts, a record, an event, an outbox message, and a letter to the next
+/// One atomic transfer: two accounts, a record, an event, an outbox message, and a server message to the next
 /// client.
 fn transfer(client: usize, id: usize) -> Result<Transaction> {
     let from = account(id);
@@ -103,7 +104,7 @@ fn transfer(client: usize, id: usize) -> Result<Transaction> {
     let event = Box::new(NewEvent::new("ledger", "Transferred").with_key(&id.to_string()));
     let subject = "transfers".to_owned();
     let payload = id.to_string().into_bytes();
-    let letter = SessionCommand::Send {
+    let message = SessionCommand::Send {
         session: Name::new(&client_name(client + 1))?,
         payload: payload.clone(),
     };
@@ -114,7 +115,7 @@ fn transfer(client: usize, id: usize) -> Result<Transaction> {
         .step(RecordCommand::Write(Box::new(record)))
         .step(RunCommand::Append { event, expected: None })
         .step(OutboxCommand::Put { subject, payload, run: None })
-        .step(letter))
+        .step(message))
 }
 
 /// Lets every thread of every client execute its transfers.
@@ -140,7 +141,7 @@ fn panicked() -> Error {
 fn without_sessions(bank: &Bank) -> Result<()> {
     in_threads(|client, id| {
         loop {
-            match wait(bank.way.execute(transfer(client, id)?)) {
+            match wait(bank.transport.execute(transfer(client, id)?)) {
                 Err(error) if is_worth_trying_again(&error) => {}
                 answer => return answer.map(drop),
             }
@@ -153,43 +154,43 @@ fn is_worth_trying_again(error: &Error) -> bool {
 }
 
 /// The same with one session per client. Nothing else changes.
-fn with_sessions(bank: &Arc<Bank>, way: &Arc<Faulty>) -> Result<Figures> {
+fn with_sessions(bank: &Arc<Bank>, transport: &Arc<Faulty>) -> Result<ClientStats> {
     let first_pause = Duration::from_micros(50);
     let settings =
         Settings { first_pause, longest_pause: Duration::from_millis(2), ..Settings::default() };
-    let client = Client::with(way.clone(), settings)?;
+    let client = Client::with(transport.clone(), settings)?;
     let sessions = (0..CLIENTS)
         .map(|number| client.open(SessionOptions::new().name(&client_name(number))))
         .collect::<Result<Vec<Session>>>()?;
     let listen = |(number, session): (usize, &Session)| {
         let bank = bank.clone();
-        session.listen(move |letter| bank.handle(number, letter))
+        session.listen(move |message| bank.handle(number, message))
     };
     let listeners = sessions.iter().enumerate().map(listen).collect::<Result<Vec<_>>>()?;
     in_threads(|client, id| sessions[client].execute(transfer(client, id)?).map(drop))?;
     bank.wait_for_letters();
     drop(listeners);
     // Late copies still arrive, and must change nothing.
-    wait(way.settle());
-    Ok(sessions.iter().fold(Figures::default(), |all, session| all + session.figures()))
+    wait(transport.deliver_delayed());
+    Ok(sessions.iter().fold(ClientStats::default(), |all, session| all + session.stats()))
 }
 
 impl Bank {
-    fn letters(&self, client: usize) -> std::sync::MutexGuard<'_, Vec<Letter>> {
-        self.letters[client].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn messages(&self, client: usize) -> std::sync::MutexGuard<'_, Vec<ServerMessage>> {
+        self.messages[client].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Handles a letter. Fails sometimes: then the letter is redelivered, and later letters wait behind it.
-    fn handle(&self, client: usize, letter: Letter) -> Result<()> {
+    /// Handles a server message. Fails sometimes: then the server message is redelivered, and later server messages wait behind it.
+    fn handle(&self, client: usize, message: ServerMessage) -> Result<()> {
         if self.calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
             return Err(Error::new(Code::Io, "the printer is out of paper"));
         }
-        self.letters(client).push(letter);
+        self.messages(client).push(message);
         Ok(())
     }
 
     fn wait_for_letters(&self) {
-        while (0..CLIENTS).map(|client| self.letters(client).len()).sum::<usize>() < ALL {
+        while (0..CLIENTS).map(|client| self.messages(client).len()).sum::<usize>() < ALL {
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -199,20 +200,20 @@ fn executed(db: &Database) -> Result<i64> {
     Ok(db.cells().get("executed")?.and_then(|value| value.as_i64()).unwrap_or(0))
 }
 
-fn tell(losses: &Losses, figures: &Figures) {
+fn report(fault_counts: &FaultCounts, stats: &ClientStats) {
     let line = |what: &str, count: u64| println!("  {what:<46} {count:>6}");
     println!("On the way");
-    line("requests lost", losses.requests);
-    line("answers lost", losses.answers);
-    line("requests and copies that came late", losses.late);
-    line("requests that came twice at once", losses.repeated);
-    line("refused for now", losses.refused);
+    line("requests lost", fault_counts.requests);
+    line("answers lost", fault_counts.answers);
+    line("requests and copies that came late", fault_counts.late);
+    line("requests that came twice at once", fault_counts.repeated);
+    line("refused for now", fault_counts.refused);
     println!("In the clients");
-    line("transfers asked for", figures.requests);
-    line("attempts beyond the first", figures.retries);
-    line("answers that an earlier attempt had earned", figures.repeated);
-    line("letters whose handler failed: they came again", figures.letters_failed);
-    line("letters handled, each once and in order", figures.letters);
+    line("transfers asked for", stats.requests);
+    line("attempts beyond the first", stats.retries);
+    line("answers that an earlier attempt had earned", stats.repeated);
+    line("letters whose handler failed: they came again", stats.messages_failed);
+    line("letters handled, each once and in order", stats.messages);
 }
 
 /// Fails if anything is missing or was executed twice.
@@ -234,8 +235,8 @@ fn check(bank: &Bank) -> Result<()> {
     }
     println!("  {:<46} {total:>6}", "money");
     let in_order = (0..CLIENTS).all(|client| {
-        let letters = bank.letters(client);
-        letters.iter().zip(1..).all(|(letter, number)| letter.number == number)
+        let messages = bank.messages(client);
+        messages.iter().zip(1..).all(|(message, number)| message.number == number)
     });
     let exact = counts.iter().all(|(_, count)| *count == ALL as u64);
     if exact && in_order && total == ACCOUNTS as i64 * EACH {

@@ -5,30 +5,30 @@ use std::time::Duration;
 
 /// Meaning of a transport error for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum ErrorClass {
     /// The error is the answer.
     Answer,
     /// The attempt had no effect, and a retry may succeed.
-    NotNow,
+    Unavailable,
     /// The attempt may have been executed.
-    Unknown,
+    UnknownOutcome,
     /// The session does not exist.
-    Expired,
+    SessionExpired,
     /// The attempt had no effect, and a retry is unlikely to succeed.
-    Refused,
+    Rejected,
 }
 
-pub(crate) fn meaning(error: &Error) -> Meaning {
+pub(crate) fn classify(error: &Error) -> ErrorClass {
     match error.kind() {
-        ErrorKind::Unavailable => Meaning::NotNow,
+        ErrorKind::Unavailable => ErrorClass::Unavailable,
         // A closed database may be reopened, and a closing one may have executed the request.
-        ErrorKind::UnknownOutcome | ErrorKind::Closed => Meaning::Unknown,
-        ErrorKind::SessionExpired => Meaning::Expired,
+        ErrorKind::UnknownOutcome | ErrorKind::Closed => ErrorClass::UnknownOutcome,
+        ErrorKind::SessionExpired => ErrorClass::SessionExpired,
         ErrorKind::ReadOnly
         | ErrorKind::Corrupt
         | ErrorKind::Unauthenticated
-        | ErrorKind::Forbidden => Meaning::Refused,
-        _ => Meaning::Answer,
+        | ErrorKind::Forbidden => ErrorClass::Rejected,
+        _ => ErrorClass::Answer,
     }
 }
 
@@ -38,14 +38,14 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
 }
 
 #[cold]
-pub(crate) fn silent(time: Duration) -> Error {
+pub(crate) fn attempt_timed_out(time: Duration) -> Error {
     let message = format!("no answer came within {time:?}: it may or may not have been executed");
     Error::new(Code::UnknownOutcome, message)
 }
 
 /// No answer arrived before the caller's deadline, and the request may have been executed.
 #[cold]
-pub(crate) fn overdue(number: u64, last: &Error) -> Error {
+pub(crate) fn no_answer_yet(number: u64, last: &Error) -> Error {
     let message = format!(
         "request {number} has no answer yet: it may or may not have been executed, once at most; ask again by its \
          number, or give it up ({})",
@@ -78,7 +78,7 @@ pub(crate) fn closed(session: &Name) -> Error {
 }
 
 #[cold]
-pub(crate) fn no_room(window: usize) -> Error {
+pub(crate) fn window_full(window: usize) -> Error {
     let message = format!(
         "{window} requests are under way, or the first of them has no answer for long: this one was not sent"
     );
@@ -101,7 +101,7 @@ pub(crate) fn given_up(number: u64) -> Error {
 }
 
 #[cold]
-pub(crate) fn waited_for(number: u64) -> Error {
+pub(crate) fn already_awaited(number: u64) -> Error {
     invalid(format!("somebody waits for the answer of request {number} already"))
 }
 

@@ -1,5 +1,5 @@
 //! Client of Mainstay's sessions: exactly-once requests over lossy networks, and exactly-once, ordered
-//! letters from the server.
+//! server messages from the server.
 //!
 //! ```
 //! use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -28,50 +28,41 @@
 //!                                     attempt 7, lowest 5 --x (answer lost) <----------'
 //!   answer of 7 <-------------------- attempt 7, lowest 5 <--------> stored answer, sent again
 //!
-//!   handler(letter) ok -------------> acknowledge 3 <--------------- send, by any transaction
+//!   handler(message) ok ------------> acknowledge 3 <--------------- send, by any transaction
 //!   (idle) -------------------------> keep-alive, lowest 9 --------> lease renewed; answers below 9 dropped
 //! ```
 //!
-//! - A [`Client`] opens sessions over a [`Transport`] to a database: embedded ([`Local`]), served ([`Served`]), or your
-//!   own. [`Faulty`] injects every kind of fault into one.
+//! - A [`Client`] opens sessions over a [`Transport`] to a database: embedded ([`Local`]), served
+//!   ([`Served`]), or your own. [`Faulty`] injects every kind of fault into one.
 //! - A [`Session`] has a blocking API, an [`AsyncSession`] an async one, over the same core. Any number of threads or
 //!   tasks may use a session at once, with [`Settings::window`] requests in flight.
 //! - [`Session::execute`] returns the answer of the single execution, or an error that tells whether the request may have
 //!   been executed. Request numbers are never reused.
 //! - A session has one owner at a time: the client that opened it last. Requests of earlier owners are rejected, also
 //!   late ones.
-//! - [`Session::listen`] handles letters, each once however often it is delivered, while this client lives. If the process
-//!   ends during a handler call, the letter is redelivered after the restart. The letter's number identifies it.
+//! - [`Session::listen`] handles server messages, each once however often it is delivered, while this client lives.
+//!   If the process ends during a handler call, the message is redelivered after the restart. Its number identifies it.
 
-mod asynchronous;
 mod client;
-mod core;
 mod failure;
-mod figures;
-mod keeper;
-mod letters;
-mod own_thread;
-mod pauses;
-mod planted;
-mod race;
-mod request;
+mod fault_points;
+mod protocol;
 mod runtime;
-mod session;
 mod settings;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod stats;
 mod transport;
-mod window;
 
-pub use asynchronous::AsyncSession;
 pub use client::Client;
-pub use figures::Figures;
-pub use letters::Letter;
-pub use own_thread::OwnThread;
+pub use client::asynchronous::AsyncSession;
+pub use client::session::{Listener, Session};
 #[cfg(feature = "planted-faults")]
-pub use planted::Planted;
-pub use request::Request;
+pub use fault_points::ClientFault;
+pub use protocol::request::Request;
+pub use protocol::server_messages::ServerMessage;
+pub use runtime::timer_thread::TimerThread;
 pub use runtime::{Runtime, Task};
-pub use session::{Listener, Session};
 pub use settings::{Settings, WINDOW_LIMIT};
-pub use transport::{Doorbell, Faults, Faulty, Local, Losses, Served, Transport};
+pub use stats::ClientStats;
+pub use transport::{FaultCounts, Faults, Faulty, Local, MessageWaker, Served, Transport};

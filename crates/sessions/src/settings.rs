@@ -34,9 +34,9 @@ pub struct Settings {
     pub keeps_alive: bool,
     /// Seed of the jitter in pauses; `None`: random.
     pub seed: Option<u64>,
-    /// A planted bug, for tests.
+    /// An injected fault, for tests.
     #[cfg(feature = "planted-faults")]
-    pub planted: Option<crate::Planted>,
+    pub injected_fault: Option<crate::ClientFault>,
 }
 
 impl Default for Settings {
@@ -50,7 +50,7 @@ impl Default for Settings {
             keeps_alive: true,
             seed: None,
             #[cfg(feature = "planted-faults")]
-            planted: None,
+            injected_fault: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::process::Process;
 use crate::session_fixture::{Teller, quick, wait_until};
 use mainstay::remote::{self, AsyncDatabase, Dial, Limits, Stream, Tcp, wait};
-use mainstay_sessions::{Client, Figures, Served};
+use mainstay_sessions::{Client, ClientStats, Served};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -54,8 +54,8 @@ fn a_server_that_is_killed_under_its_clients_executes_everything_once() {
     tellers.iter().for_each(|teller| teller.check(&db, REQUESTS));
 }
 
-fn total(tellers: &[Teller], figure: impl Fn(Figures) -> u64) -> u64 {
-    tellers.iter().map(|teller| figure(teller.session.figures())).sum()
+fn total(tellers: &[Teller], figure: impl Fn(ClientStats) -> u64) -> u64 {
+    tellers.iter().map(|teller| figure(teller.session.stats())).sum()
 }
 
 fn connect(moving: &Arc<Moving>) -> AsyncDatabase {

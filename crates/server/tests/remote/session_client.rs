@@ -15,7 +15,7 @@ fn requests_and_letters_go_over_the_wire() {
     let teller = Teller::open(&Client::served(&db).unwrap(), "a");
     teller.work(20);
     teller.check(&server.db, 20);
-    assert_eq!(teller.session.figures().retries, 0);
+    assert_eq!(teller.session.stats().retries, 0);
     assert!(teller.session.close().unwrap());
 }
 
@@ -34,6 +34,6 @@ fn connections_that_break_change_nothing() {
             proxy.cut();
         }
     });
-    wait(way.settle());
+    wait(way.deliver_delayed());
     tellers.iter().for_each(|teller| teller.check(&server.db, 40));
 }

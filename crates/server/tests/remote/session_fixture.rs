@@ -1,7 +1,7 @@
 //! Clients of sessions that count what they do.
 
 use mainstay::{CellCommand, Database, Name, SessionCommand, SessionOptions, Transaction};
-use mainstay_sessions::{Client, Letter, Listener, Session, Settings};
+use mainstay_sessions::{Client, Listener, ServerMessage, Session, Settings};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Teller {
         let session = client.open(SessionOptions::new().name(name)).unwrap();
         let letters: Arc<Mutex<Vec<u64>>> = Arc::default();
         let own = letters.clone();
-        let handle = move |letter: Letter| {
+        let handle = move |letter: ServerMessage| {
             own.lock().unwrap().push(letter.number);
             Ok(())
         };

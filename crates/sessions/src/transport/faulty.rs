@@ -9,9 +9,9 @@
 //! The fate of a call depends on the seed, the request, and how often that request was sent before. It does
 //! not depend on the timing of other threads.
 
-use super::{Doorbell, Transport};
-use crate::failure::{Meaning, meaning};
-use crate::pauses::mixed;
+use super::{MessageWaker, Transport};
+use crate::failure::{ErrorClass, classify};
+use crate::runtime::backoff::splitmix64;
 use mainstay::{
     Answering, Code, Command, Error, Name, Receipt, Result, SessionCommand, Transaction,
 };
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// Maximum delay of a held or late copy, in number of further calls.
-const LATE_CALLS: u64 = 20;
+const MAX_DELAY_CALLS: u64 = 20;
 
 /// Probabilities of the faults, from 0 (never) to 1 (always).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,10 +45,10 @@ pub struct Faults {
     pub hold: f64,
     /// The request waits while others overtake it.
     pub delay: f64,
-    /// A doorbell breaks when it should ring.
-    pub break_bell: f64,
-    /// A doorbell rings twice.
-    pub ring_twice: f64,
+    /// A message waker breaks when it should wake.
+    pub break_waker: f64,
+    /// A message waker wakes twice.
+    pub wake_twice: f64,
 }
 
 impl Faults {
@@ -71,8 +71,8 @@ impl Faults {
             repeat_late: 0.1,
             hold: 0.1,
             delay: 0.2,
-            break_bell: 0.2,
-            ring_twice: 0.2,
+            break_waker: 0.2,
+            wake_twice: 0.2,
         }
     }
 }
@@ -80,7 +80,7 @@ impl Faults {
 /// Number of injected faults so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Losses {
+pub struct FaultCounts {
     /// Calls in total.
     pub calls: u64,
     /// Lost requests.
@@ -113,36 +113,36 @@ pub struct Losses {
 ///     session.execute(Transaction::new().step(add))?;
 /// }
 /// assert_eq!(db.cells().get("n")?, Some(20.into()));
-/// assert!(lossy.losses().requests > 0 && lossy.losses().answers > 0);
+/// assert!(lossy.fault_counts().requests > 0 && lossy.fault_counts().answers > 0);
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub struct Faulty {
     inner: Arc<dyn Transport>,
     faults: Mutex<Faults>,
-    past: Mutex<Past>,
+    history: Mutex<FaultHistory>,
 }
 
 #[derive(Default)]
-struct Past {
-    losses: Losses,
+struct FaultHistory {
+    fault_counts: FaultCounts,
     /// How often each request was sent.
-    asked: HashMap<String, u64>,
+    attempt_counts: HashMap<String, u64>,
     /// Copies to execute after a number of calls.
     late: Vec<(u64, Transaction)>,
 }
 
 /// Random decisions about one call.
-struct Dice {
+struct FaultRandom {
     state: u64,
 }
 
-impl Dice {
+impl FaultRandom {
     fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.state)
+        splitmix64(self.state)
     }
 
-    fn falls(&mut self, probability: f64) -> bool {
+    fn happens(&mut self, probability: f64) -> bool {
         let fraction = (self.number() >> 11) as f64 / (1_u64 << 53) as f64;
         fraction < probability
     }
@@ -151,7 +151,7 @@ impl Dice {
 impl Faulty {
     /// Wraps a transport.
     pub fn new(inner: Arc<dyn Transport>, faults: Faults) -> Arc<Faulty> {
-        Arc::new(Faulty { inner, faults: Mutex::new(faults), past: Mutex::default() })
+        Arc::new(Faulty { inner, faults: Mutex::new(faults), history: Mutex::default() })
     }
 
     /// Replaces the fault probabilities.
@@ -164,13 +164,13 @@ impl Faulty {
     }
 
     /// The number of injected faults so far.
-    pub fn losses(&self) -> Losses {
-        self.past.lock().losses
+    pub fn fault_counts(&self) -> FaultCounts {
+        self.history.lock().fault_counts
     }
 
     /// Delivers all delayed copies. Returns their number.
-    pub async fn settle(&self) -> usize {
-        let late = std::mem::take(&mut self.past.lock().late);
+    pub async fn deliver_delayed(&self) -> usize {
+        let late = std::mem::take(&mut self.history.lock().late);
         let count = late.len();
         for (_, transaction) in late {
             let _ = self.inner.execute(transaction).await;
@@ -178,75 +178,80 @@ impl Faulty {
         count
     }
 
-    fn dice(&self, what: &str) -> Dice {
-        let mut past = self.past.lock();
-        let times = past.asked.entry(what.to_owned()).or_default();
+    fn random(&self, key: &str) -> FaultRandom {
+        let mut history = self.history.lock();
+        let times = history.attempt_counts.entry(key.to_owned()).or_default();
         *times += 1;
-        let bytes = what.bytes().chain(times.to_le_bytes());
-        let state = bytes.fold(self.faults().seed, |state, byte| mixed(state ^ u64::from(byte)));
-        Dice { state }
+        let bytes = key.bytes().chain(times.to_le_bytes());
+        let state =
+            bytes.fold(self.faults().seed, |state, byte| splitmix64(state ^ u64::from(byte)));
+        FaultRandom { state }
     }
 
-    fn note(&self, note: impl FnOnce(&mut Losses)) {
-        note(&mut self.past.lock().losses);
+    fn count(&self, change: impl FnOnce(&mut FaultCounts)) {
+        change(&mut self.history.lock().fault_counts);
     }
 
-    async fn carry(&self, transaction: Transaction) -> Result<Receipt> {
-        let mut dice = self.dice(&what(&transaction));
-        self.note(|losses| losses.calls += 1);
-        if dice.falls(self.faults().delay) {
-            self.note(|losses| losses.delayed += 1);
-            let_others(dice.number() % 8).await;
+    async fn execute_with_faults(&self, transaction: Transaction) -> Result<Receipt> {
+        let mut random = self.random(&request_key(&transaction));
+        self.count(|fault_counts| fault_counts.calls += 1);
+        if random.happens(self.faults().delay) {
+            self.count(|fault_counts| fault_counts.delayed += 1);
+            yield_times(random.number() % 8).await;
         }
-        self.bring_late().await;
-        if dice.falls(self.faults().refuse) {
-            self.note(|losses| losses.refused += 1);
+        self.deliver_due_copies().await;
+        if random.happens(self.faults().refuse) {
+            self.count(|fault_counts| fault_counts.refused += 1);
             return Err(Error::new(Code::QueueFull, "refused, as it was told"));
         }
-        if dice.falls(self.faults().hold) {
-            self.keep(&transaction, &mut dice);
-            return self.lost(&mut dice).await;
+        if random.happens(self.faults().hold) {
+            self.delay_copy(&transaction, &mut random);
+            return self.lose(&mut random).await;
         }
-        if dice.falls(self.faults().lose_request) {
-            self.note(|losses| losses.requests += 1);
-            return self.lost(&mut dice).await;
+        if random.happens(self.faults().lose_request) {
+            self.count(|fault_counts| fault_counts.requests += 1);
+            return self.lose(&mut random).await;
         }
-        self.bring(transaction, dice).await
+        self.deliver(transaction, random).await
     }
 
-    async fn bring(&self, transaction: Transaction, mut dice: Dice) -> Result<Receipt> {
+    async fn deliver(&self, transaction: Transaction, mut random: FaultRandom) -> Result<Receipt> {
         let mut answer = self.inner.execute(transaction.clone()).await;
-        if dice.falls(self.faults().repeat) {
-            self.note(|losses| losses.repeated += 1);
-            let_others(dice.number() % 8).await;
-            let again = self.inner.execute(transaction.clone()).await;
-            answer =
-                if dice.falls(0.5) { of_both(again, &answer) } else { of_both(answer, &again) };
+        if random.happens(self.faults().repeat) {
+            self.count(|fault_counts| fault_counts.repeated += 1);
+            yield_times(random.number() % 8).await;
+            let repeated = self.inner.execute(transaction.clone()).await;
+            answer = if random.happens(0.5) {
+                merge_results(repeated, &answer)
+            } else {
+                merge_results(answer, &repeated)
+            };
         }
-        if dice.falls(self.faults().repeat_late) {
-            self.keep(&transaction, &mut dice);
-            answer = of_both(answer, &Err(lost()));
+        if random.happens(self.faults().repeat_late) {
+            self.delay_copy(&transaction, &mut random);
+            answer = merge_results(answer, &Err(lost_error()));
         }
-        if dice.falls(self.faults().lose_answer) {
-            self.note(|losses| losses.answers += 1);
-            return self.lost(&mut dice).await;
+        if random.happens(self.faults().lose_answer) {
+            self.count(|fault_counts| fault_counts.answers += 1);
+            return self.lose(&mut random).await;
         }
         answer
     }
 
     /// Stores a copy for later.
-    fn keep(&self, transaction: &Transaction, dice: &mut Dice) {
-        let mut past = self.past.lock();
-        past.losses.late += 1;
-        let due = past.losses.calls + 1 + dice.number() % LATE_CALLS;
-        past.late.push((due, transaction.clone()));
+    fn delay_copy(&self, transaction: &Transaction, random: &mut FaultRandom) {
+        let mut history = self.history.lock();
+        history.fault_counts.late += 1;
+        let due = history.fault_counts.calls + 1 + random.number() % MAX_DELAY_CALLS;
+        history.late.push((due, transaction.clone()));
     }
 
-    async fn bring_late(&self) {
+    async fn deliver_due_copies(&self) {
         let due: Vec<Transaction> = {
-            let mut past = self.past.lock();
-            let calls = past.losses.calls;
-            past.late
+            let mut history = self.history.lock();
+            let calls = history.fault_counts.calls;
+            history
+                .late
                 .extract_if(.., |(due, _)| *due <= calls)
                 .map(|(_, transaction)| transaction)
                 .collect()
@@ -256,49 +261,49 @@ impl Faulty {
         }
     }
 
-    async fn lost(&self, dice: &mut Dice) -> Result<Receipt> {
-        if dice.falls(self.faults().silence) {
+    async fn lose(&self, random: &mut FaultRandom) -> Result<Receipt> {
+        if random.happens(self.faults().silence) {
             pending::<()>().await;
         }
-        Err(lost())
+        Err(lost_error())
     }
 }
 
 impl Transport for Faulty {
     fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt> {
-        Box::pin(self.carry(transaction))
+        Box::pin(self.execute_with_faults(transaction))
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         Box::pin(async move {
-            let mut dice = self.dice(&format!("watch {session}"));
-            if dice.falls(self.faults().refuse) {
+            let mut random = self.random(&format!("watch {session}"));
+            if random.happens(self.faults().refuse) {
                 return Err(Error::new(Code::Io, "no connection, as it was told"));
             }
             let inner = self.inner.watch(session).await?;
-            let Faults { break_bell, ring_twice, .. } = self.faults();
-            Ok(Box::new(Bell { inner, dice, break_bell, ring_twice, last: None })
-                as Box<dyn Doorbell>)
+            let Faults { break_waker, wake_twice, .. } = self.faults();
+            Ok(Box::new(FaultyMessageWaker { inner, random, break_waker, wake_twice, last: None })
+                as Box<dyn MessageWaker>)
         })
     }
 }
 
-struct Bell {
-    inner: Box<dyn Doorbell>,
-    dice: Dice,
-    break_bell: f64,
-    ring_twice: f64,
+struct FaultyMessageWaker {
+    inner: Box<dyn MessageWaker>,
+    random: FaultRandom,
+    break_waker: f64,
+    wake_twice: f64,
     last: Option<u64>,
 }
 
-impl Doorbell for Bell {
+impl MessageWaker for FaultyMessageWaker {
     fn next(&mut self) -> Answering<'_, u64> {
         Box::pin(async move {
-            if let Some(last) = self.last.filter(|_| self.dice.falls(self.ring_twice)) {
+            if let Some(last) = self.last.filter(|_| self.random.happens(self.wake_twice)) {
                 return Ok(last);
             }
             let number = self.inner.next().await?;
-            if self.dice.falls(self.break_bell) {
+            if self.random.happens(self.break_waker) {
                 return Err(Error::new(Code::Io, "the connection broke, as it was told"));
             }
             self.last = Some(number);
@@ -309,7 +314,7 @@ impl Doorbell for Bell {
 
 /// A key that identifies retries of the same request. It omits the ownership nonce, which differs on each
 /// attempt.
-fn what(transaction: &Transaction) -> String {
+fn request_key(transaction: &Transaction) -> String {
     if let Some(request) = transaction.session() {
         return format!("{} {}", request.session, request.request_id);
     }
@@ -321,35 +326,39 @@ fn what(transaction: &Transaction) -> String {
     }
 }
 
-fn lost() -> Error {
+fn lost_error() -> Error {
     Error::new(Code::UnknownOutcome, "lost on the way, as it was told")
 }
 
 /// The combined result of two copies: if only one was refused, the other may have been executed.
-fn of_both(told: Result<Receipt>, other: &Result<Receipt>) -> Result<Receipt> {
-    match (did_nothing(&told), did_nothing(other)) {
+fn merge_results(result: Result<Receipt>, other: &Result<Receipt>) -> Result<Receipt> {
+    match (is_refused(&result), is_refused(other)) {
         (true, false) => {
             let message = "one copy was refused, and another one may have been executed";
             Err(Error::new(Code::UnknownOutcome, message))
         }
-        _ => told,
+        _ => result,
     }
 }
 
 /// Returns whether a copy was certainly not executed.
-fn did_nothing(answer: &Result<Receipt>) -> bool {
-    let is_refusal =
-        |error| matches!(meaning(error), Meaning::NotNow | Meaning::Expired | Meaning::Refused);
+fn is_refused(answer: &Result<Receipt>) -> bool {
+    let is_refusal = |error| {
+        matches!(
+            classify(error),
+            ErrorClass::Unavailable | ErrorClass::SessionExpired | ErrorClass::Rejected
+        )
+    };
     answer.as_ref().is_err_and(is_refusal)
 }
 
 /// Yields to other tasks this many times.
-async fn let_others(times: u64) {
-    let mut left = times;
-    poll_fn(|context| match left {
+async fn yield_times(times: u64) {
+    let mut remaining = times;
+    poll_fn(|context| match remaining {
         0 => Poll::Ready(()),
         _ => {
-            left -= 1;
+            remaining -= 1;
             context.waker().wake_by_ref();
             Poll::Pending
         }

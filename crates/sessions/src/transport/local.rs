@@ -1,7 +1,7 @@
 //! Transport to an embedded database.
 
-use super::post::Post;
-use super::{Doorbell, Transport};
+use super::notifier::Notifier;
+use super::{MessageWaker, Transport};
 use mainstay::{Answering, Code, Database, Error, Name, Receipt, Result, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -17,49 +17,49 @@ use std::sync::Arc;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub struct Local {
-    post: Mutex<Arc<Post>>,
+    notifier: Mutex<Arc<Notifier>>,
 }
 
 impl Local {
     /// Creates a transport to an embedded database. Fails with `Unsupported` for a served one.
     pub fn new(db: &Database) -> Result<Arc<Local>> {
-        Ok(Arc::new(Local { post: Mutex::new(Post::new(checked(db)?)) }))
+        Ok(Arc::new(Local { notifier: Mutex::new(Notifier::new(check_embedded(db)?)) }))
     }
 
     /// Switches to another handle of the same database, after it was closed and reopened. Listeners on the
     /// old handle get an error.
     pub fn replace(&self, db: &Database) -> Result<()> {
-        let new = Post::new(checked(db)?);
-        let old = std::mem::replace(&mut *self.post.lock(), new);
+        let new = Notifier::new(check_embedded(db)?);
+        let old = std::mem::replace(&mut *self.notifier.lock(), new);
         old.close();
         Ok(())
     }
 
-    fn post(&self) -> Arc<Post> {
-        self.post.lock().clone()
+    fn notifier(&self) -> Arc<Notifier> {
+        self.notifier.lock().clone()
     }
 }
 
 impl Transport for Local {
     fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt> {
         Box::pin(async move {
-            let ticket = self.post().db.submit(transaction);
+            let ticket = self.notifier().db.submit(transaction);
             ticket.await
         })
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
-        Box::pin(async move { self.post().watch(session) })
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
+        Box::pin(async move { self.notifier().watch(session) })
     }
 }
 
 impl Drop for Local {
     fn drop(&mut self) {
-        self.post().close();
+        self.notifier().close();
     }
 }
 
-fn checked(db: &Database) -> Result<Database> {
+fn check_embedded(db: &Database) -> Result<Database> {
     if db.is_here() {
         Ok(db.clone())
     } else {

@@ -2,10 +2,10 @@
 
 mod faulty;
 mod local;
-mod post;
+mod notifier;
 mod served;
 
-pub use faulty::{Faults, Faulty, Losses};
+pub use faulty::{FaultCounts, Faults, Faulty};
 pub use local::Local;
 pub use served::Served;
 
@@ -27,14 +27,14 @@ pub trait Transport: Send + Sync {
     /// Executes a transaction.
     fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt>;
 
-    /// Returns a doorbell for letters sent to this session from now on.
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>>;
+    /// Returns a message waker for server messages sent to this session from now on.
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>>;
 }
 
-/// Signals letters sent to the client of a session.
-pub trait Doorbell: Send {
-    /// Waits for a letter and returns its number. Several letters may be reported as one, with the last
-    /// number. Reported letters are durable. After an error the doorbell is unusable, and the listener must
-    /// fetch the pending letters.
+/// Signals server messages sent to the client of a session.
+pub trait MessageWaker: Send {
+    /// Waits for a server message and returns its number. Several server messages may be reported as one, with the last
+    /// number. Reported server messages are durable. After an error the message waker is unusable, and the listener must
+    /// fetch the pending server messages.
     fn next(&mut self) -> Answering<'_, u64>;
 }

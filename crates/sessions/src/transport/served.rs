@@ -1,13 +1,13 @@
 //! Transport to a served database, over RESP.
 
-use super::{Doorbell, Transport};
+use super::{MessageWaker, Transport};
 use mainstay::remote::{AsyncDatabase, AsyncFeed};
 use mainstay::{Answering, ChangeKind, Contract, Filter, Name, Receipt, Result, Transaction};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum duration of one wait for letters, after which it is repeated.
-const ROUND: Duration = Duration::from_secs(60);
+/// Maximum duration of one wait for server messages, after which it is repeated.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Transport to a served database, over the remote client. The client replaces broken connections.
 /// Interrupted requests are sent again with the same number, by the client or by the session.
@@ -35,31 +35,31 @@ impl Transport for Served {
         Box::pin(self.db.execute(transaction))
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         Box::pin(async move {
             let contract = Some(Contract::Sessions);
             let key = Some(session.as_str().to_owned());
             let filter = Filter { contract, key, ..Filter::default() };
             let feed = self.db.watch(filter, self.db.revision().await?).await?;
-            Ok(Box::new(Bell { feed }) as Box<dyn Doorbell>)
+            Ok(Box::new(RemoteMessageWaker { feed }) as Box<dyn MessageWaker>)
         })
     }
 }
 
-struct Bell {
+struct RemoteMessageWaker {
     feed: AsyncFeed,
 }
 
-impl Doorbell for Bell {
+impl MessageWaker for RemoteMessageWaker {
     fn next(&mut self) -> Answering<'_, u64> {
-        Box::pin(async move { self.sent().await })
+        Box::pin(async move { self.next_message().await })
     }
 }
 
-impl Bell {
-    async fn sent(&mut self) -> Result<u64> {
+impl RemoteMessageWaker {
+    async fn next_message(&mut self) -> Result<u64> {
         loop {
-            match self.feed.next(ROUND).await? {
+            match self.feed.next(WAIT_TIMEOUT).await? {
                 Some(event) if event.kind == ChangeKind::Sent => return Ok(event.counter),
                 _ => {}
             }

@@ -7,15 +7,15 @@ use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Local};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 async fn open(db: &Database, faults: Faults) -> (Arc<Faulty>, AsyncSession) {
-    let way = Faulty::new(Local::new(db).unwrap(), faults);
-    let client = Client::with(way.clone(), quick()).unwrap();
-    (way.clone(), client.open_async(named("s")).await.unwrap())
+    let transport = Faulty::new(Local::new(db).unwrap(), faults);
+    let client = Client::with(transport.clone(), quick()).unwrap();
+    (transport.clone(), client.open_async(named("s")).await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_share_a_session_and_each_request_is_executed_once() {
     let db = Database::memory().unwrap();
-    let (way, session) = open(&db, Faults::many(21)).await;
+    let (transport, session) = open(&db, Faults::many(21)).await;
     let tasks: Vec<_> = (0..200)
         .map(|_| {
             let session = session.clone();
@@ -28,19 +28,19 @@ async fn tasks_share_a_session_and_each_request_is_executed_once() {
     }
     sums.sort_unstable();
     assert_eq!(sums, (1..=200).collect::<Vec<_>>(), "each got its own answer");
-    way.settle().await;
+    transport.deliver_delayed().await;
     assert_eq!(value(&db, "n"), 200);
 }
 
 #[tokio::test]
 async fn a_future_that_is_dropped_gives_its_request_up() {
     let db = Database::memory().unwrap();
-    let (way, session) = open(&db, Faults::default()).await;
-    way.set(Faults { lose_answer: 1.0, silence: 1.0, ..Faults::default() });
+    let (transport, session) = open(&db, Faults::default()).await;
+    transport.set(Faults { lose_answer: 1.0, silence: 1.0, ..Faults::default() });
     let given_up = tokio::time::timeout(ms(20), session.execute(add("n", 1))).await;
     assert!(given_up.is_err());
-    assert_eq!((session.unanswered(), session.figures().given_up), (vec![], 1));
-    way.set(Faults::default());
+    assert_eq!((session.unanswered(), session.stats().given_up), (vec![], 1));
+    transport.set(Faults::default());
     assert_eq!(sum(&session.execute(add("m", 1)).await), 1, "its number is not used again");
     assert_eq!(value(&db, "n"), 1);
 }
@@ -53,7 +53,7 @@ async fn letters_are_handled_by_a_task() {
     let total = Arc::new(AtomicI64::new(0));
     let seen = total.clone();
     let listening = tokio::spawn(async move {
-        let handle = |letter: mainstay_sessions::Letter| {
+        let handle = |message: mainstay_sessions::ServerMessage| {
             let seen = seen.clone();
             let own = own.clone();
             async move {
@@ -63,7 +63,7 @@ async fn letters_are_handled_by_a_task() {
                     own.execute(add("handled", 1)).await?;
                 }
                 let before = seen.fetch_add(1, Ordering::SeqCst);
-                assert_eq!(letter.number, before as u64 + 1);
+                assert_eq!(message.number, before as u64 + 1);
                 Ok(())
             }
         };
@@ -90,5 +90,5 @@ async fn both_faces_are_one_session() {
     let request = blocking.to_async().request(add("n", 1)).await.unwrap();
     assert_eq!((request.number(), sum(&request.answer().await)), (3, 3));
     assert_eq!(request.answer().await.unwrap_err().code(), Code::InvalidArgument);
-    assert_eq!(session.figures().answered, 3);
+    assert_eq!(session.stats().answered, 3);
 }

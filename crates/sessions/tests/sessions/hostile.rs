@@ -3,15 +3,15 @@
 use super::world::{World, settings, world};
 use super::*;
 use mainstay::{Answering, SessionAnswer, SessionInfo};
-use mainstay_sessions::simulation::{Inline, Surroundings};
-use mainstay_sessions::{Client, Doorbell, Transport};
+use mainstay_sessions::simulation::{InlineTransport, SimulatedRuntime};
+use mainstay_sessions::{Client, MessageWaker, Transport};
 
 /// A manipulation of the session info.
 type Lie = fn(&mut SessionInfo);
 
 /// A transport that manipulates the answer of an opening.
 struct Lying {
-    inner: Inline,
+    inner: InlineTransport,
     lie: Lie,
 }
 
@@ -30,19 +30,19 @@ impl Transport for Lying {
         })
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         self.inner.watch(session)
     }
 }
 
 /// Runs a client for a while.
 fn works(world: &World, lie: Lie) {
-    let way = Arc::new(Lying { inner: Inline::new(&world.db), lie });
-    let runtime = Arc::new(Surroundings(world.simulation.clone()));
-    let client = Client::on(way, settings(), runtime).unwrap();
+    let transport = Arc::new(Lying { inner: InlineTransport::new(&world.db), lie });
+    let runtime = Arc::new(SimulatedRuntime(world.simulation.clone()));
+    let client = Client::on(transport, settings(), runtime).unwrap();
     let Ok(session) = world.run(client.open_async(named("s"))) else { return };
     let listening = session.clone();
-    world.simulation.beside(async move {
+    world.simulation.spawn(async move {
         let _ = listening.listen(|_| std::future::ready(Ok(()))).await;
     });
     for _ in 0..3 {

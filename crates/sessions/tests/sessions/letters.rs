@@ -1,8 +1,10 @@
-//! Letters: each is handled once, in order, despite failures.
+//! Server messages: each is handled once, in order, despite failures.
 
 use super::*;
 use mainstay::{Answering, Code, Command, Error, SessionCommand};
-use mainstay_sessions::{Client, Doorbell, Letter, Local, Planted, Session, Transport};
+use mainstay_sessions::{
+    Client, ClientFault, Local, MessageWaker, ServerMessage, Session, Transport,
+};
 use parking_lot::Mutex;
 // SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +21,19 @@ fn send(db: &Database, payloads: impl IntoIterator<Item = i64>) {
     }
 }
 
-fn text(letter: &Letter) -> i64 {
-    String::from_utf8(letter.payload.to_vec()).unwrap().parse().unwrap()
+fn text(message: &ServerMessage) -> i64 {
+    String::from_utf8(message.payload.to_vec()).unwrap().parse().unwrap()
 }
 
-fn take(told: &Receiver<i64>, count: usize) -> Vec<i64> {
-    (0..count).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect()
+fn take(receiver: &Receiver<i64>, count: usize) -> Vec<i64> {
+    (0..count).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect()
 }
 
 fn pending(db: &Database) -> u64 {
     db.sessions().info("s").unwrap().unwrap().pending
 }
 
-/// Waits until no letter is pending.
+/// Waits until no server message is pending.
 fn wait_for_acknowledgements(db: &Database) {
     // Hangs if the acknowledgement never arrives.
     while pending(db) > 0 {
@@ -44,32 +46,32 @@ fn letters_of_before_and_after_arrive_in_order() {
     let db = Database::memory().unwrap();
     let session = open(&db);
     send(&db, 1..=250);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let listener = session
-        .listen(move |letter| {
-            tell.send(text(&letter)).unwrap();
+        .listen(move |message| {
+            sender.send(text(&message)).unwrap();
             Ok(())
         })
         .unwrap();
-    assert_eq!(take(&told, 250), (1..=250).collect::<Vec<_>>());
+    assert_eq!(take(&receiver, 250), (1..=250).collect::<Vec<_>>());
     send(&db, 251..=300);
-    assert_eq!(take(&told, 50), (251..=300).collect::<Vec<_>>());
+    assert_eq!(take(&receiver, 50), (251..=300).collect::<Vec<_>>());
     wait_for_acknowledgements(&db);
     drop(listener);
-    assert_eq!(session.figures().letters, 300);
+    assert_eq!(session.stats().messages, 300);
 }
 
 #[test]
 fn a_handler_that_fails_or_panics_gets_its_letter_again_and_the_others_wait() {
     let db = Database::memory().unwrap();
     let session = open(&db);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let seen = db.clone();
     let mut left = 3;
     let _listener = session
-        .listen(move |letter| {
-            tell.send(text(&letter)).unwrap();
-            if text(&letter) == 2 && left > 0 {
+        .listen(move |message| {
+            sender.send(text(&message)).unwrap();
+            if text(&message) == 2 && left > 0 {
                 left -= 1;
                 assert_eq!(pending(&seen), 2, "neither is acknowledged");
                 assert!(left != 1, "a panic is a failure");
@@ -85,9 +87,9 @@ fn a_handler_that_fails_or_panics_gets_its_letter_again_and_the_others_wait() {
         all.step(SessionCommand::Send { session: name("s"), payload })
     }))
     .unwrap();
-    assert_eq!(take(&told, 6), [1, 2, 2, 2, 2, 3]);
+    assert_eq!(take(&receiver, 6), [1, 2, 2, 2, 2, 3]);
     wait_for_acknowledgements(&db);
-    assert_eq!((session.figures().letters, session.figures().letters_failed), (3, 3));
+    assert_eq!((session.stats().messages, session.stats().messages_failed), (3, 3));
 }
 
 #[test]
@@ -119,62 +121,64 @@ impl Transport for Unacknowledged {
         }
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         self.inner.watch(session)
     }
 }
 
-/// A session whose first listener could not acknowledge the letter it handled.
+/// A session whose first listener could not acknowledge the server message it handled.
 struct Unheard {
     db: Database,
-    way: Arc<Unacknowledged>,
+    transport: Arc<Unacknowledged>,
     settings: Settings,
     session: Session,
     seen: Arc<Mutex<Vec<i64>>>,
 }
 
 impl Unheard {
-    fn new(planted: Option<Planted>) -> Unheard {
+    fn new(injected_fault: Option<ClientFault>) -> Unheard {
         let db = Database::memory().unwrap();
         let inner = Local::new(&db).unwrap();
-        let way = Arc::new(Unacknowledged { inner, is_on: AtomicBool::new(true) });
-        let settings = Settings { attempt: ms(20), planted, ..quick() };
-        let client = Client::with(way.clone(), settings.clone()).unwrap();
+        let transport = Arc::new(Unacknowledged { inner, is_on: AtomicBool::new(true) });
+        let settings = Settings { attempt: ms(20), injected_fault, ..quick() };
+        let client = Client::with(transport.clone(), settings.clone()).unwrap();
         let session = client.open(named("s")).unwrap();
-        let unheard = Unheard { db, way, settings, session, seen: Arc::default() };
+        let unheard = Unheard { db, transport, settings, session, seen: Arc::default() };
         send(&unheard.db, [1]);
         unheard.listen(&unheard.session, 1);
-        unheard.way.is_on.store(false, Ordering::SeqCst);
+        unheard.transport.is_on.store(false, Ordering::SeqCst);
         unheard
     }
 
-    /// Listens until this letter was handled.
+    /// Listens until this server message was handled.
     fn listen(&self, session: &Session, last: i64) {
-        let (seen, (tell, told)) = (self.seen.clone(), channel());
-        let handle = move |letter: Letter| {
-            seen.lock().push(text(&letter));
-            let _ = tell.send(text(&letter));
+        let (seen, (sender, receiver)) = (self.seen.clone(), channel());
+        let handle = move |message: ServerMessage| {
+            seen.lock().push(text(&message));
+            let _ = sender.send(text(&message));
             Ok(())
         };
         let _listener = session.listen(handle).unwrap();
-        while told.recv_timeout(PATIENCE).unwrap() != last {}
+        while receiver.recv_timeout(PATIENCE).unwrap() != last {}
     }
 }
 
 #[test]
 fn what_was_handled_is_not_brought_again_by_another_listener_of_the_same_client() {
-    for (planted, seen) in [(None, vec![1, 2]), (Some(Planted::HandledForgotten), vec![1, 1, 2])] {
-        let unheard = Unheard::new(planted);
+    for (injected_fault, seen) in
+        [(None, vec![1, 2]), (Some(ClientFault::HandledForgotten), vec![1, 1, 2])]
+    {
+        let unheard = Unheard::new(injected_fault);
         send(&unheard.db, [2]);
         unheard.listen(&unheard.session, 2);
-        assert_eq!(*unheard.seen.lock(), seen, "{planted:?}");
+        assert_eq!(*unheard.seen.lock(), seen, "{injected_fault:?}");
     }
 }
 
 #[test]
 fn what_was_not_acknowledged_is_brought_to_the_next_client_of_the_session() {
     let unheard = Unheard::new(None);
-    let client = Client::with(unheard.way.clone(), unheard.settings.clone()).unwrap();
+    let client = Client::with(unheard.transport.clone(), unheard.settings.clone()).unwrap();
     let next = client.open(named("s")).unwrap();
     send(&unheard.db, [2]);
     unheard.listen(&next, 2);
@@ -191,16 +195,16 @@ fn what_was_not_acknowledged_is_brought_to_the_next_client_of_the_session() {
 fn closing_the_session_ends_its_listener() {
     let db = Database::memory().unwrap();
     let session = open(&db);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let own = session.clone();
     let listener = session
-        .listen(move |letter| {
-            tell.send(text(&letter)).unwrap();
+        .listen(move |message| {
+            sender.send(text(&message)).unwrap();
             own.close().map(drop)
         })
         .unwrap();
     send(&db, [1]);
-    assert_eq!(take(&told, 1), [1]);
+    assert_eq!(take(&receiver, 1), [1]);
     drop(listener);
     assert_eq!(db.sessions().info("s").unwrap(), None);
 }
@@ -211,20 +215,20 @@ fn who_listens_goes_on_with_the_session_that_is_opened_anew() {
     let shared: Arc<dyn Clock> = clock.clone();
     let db = Options::new().clock(shared).sweep_interval(None).memory().unwrap();
     let session = open(&db);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let _listener = session
-        .listen(move |letter| {
-            tell.send(text(&letter)).unwrap();
+        .listen(move |message| {
+            sender.send(text(&message)).unwrap();
             Ok(())
         })
         .unwrap();
     send(&db, [1]);
-    assert_eq!(take(&told, 1), [1]);
+    assert_eq!(take(&receiver, 1), [1]);
     wait_for_acknowledgements(&db);
     clock.advance(secs(61));
     assert_eq!(db.sessions().send("s", "lost").unwrap(), None);
     assert!(session.keep_alive().is_err());
     session.reopen().unwrap();
     send(&db, [2, 3]);
-    assert_eq!(take(&told, 2), [2, 3]);
+    assert_eq!(take(&receiver, 2), [2, 3]);
 }

@@ -3,7 +3,9 @@
 
 use super::*;
 use mainstay::{Fields, NewEvent, RecordCommand, RecordWrite, RunCommand, SessionCommand};
-use mainstay_sessions::{Client, Faults, Faulty, Figures, Letter, Listener, Local, Session};
+use mainstay_sessions::{
+    Client, ClientStats, Faults, Faulty, Listener, Local, ServerMessage, Session,
+};
 use parking_lot::Mutex;
 use std::thread;
 
@@ -13,11 +15,11 @@ const TRANSFERS: i64 = 25;
 const ACCOUNTS: i64 = 10;
 const EACH: i64 = 1_000;
 
-/// A bank: accounts, and the letters that each teller received.
+/// A bank: accounts, and the server messages that each teller received.
 pub struct Bank {
     pub db: Mutex<Database>,
     sessions: Vec<Session>,
-    inboxes: Vec<Arc<Mutex<Vec<Letter>>>>,
+    inboxes: Vec<Arc<Mutex<Vec<ServerMessage>>>>,
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -29,7 +31,7 @@ fn account(number: i64) -> String {
     format!("account/{}", number.rem_euclid(ACCOUNTS))
 }
 
-/// Moves money, records it and sends a letter to the next teller, atomically.
+/// Moves money, records it and sends a server message to the next teller, atomically.
 fn transfer(client: i64, id: i64) -> Transaction {
     let from = account(id);
     let to = account(id * 7 + 1);
@@ -38,13 +40,13 @@ fn transfer(client: i64, id: i64) -> Transaction {
     let record = RecordWrite::of(&format!("transfer/{id}"), &fields, None).unwrap();
     let event = Box::new(NewEvent::new("bank", "Transferred").with_key(&id.to_string()));
     let session = name(&teller((client + 1) % CLIENTS));
-    let letter = SessionCommand::Send { session, payload: id.to_string().into_bytes() };
+    let message = SessionCommand::Send { session, payload: id.to_string().into_bytes() };
     add(&from, -amount)
         .step(CellCommand::Incr { name: name(&to), by: amount.into() })
         .step(CellCommand::Incr { name: name(&format!("times/{id}")), by: id.into() })
         .step(RecordCommand::Write(Box::new(record)))
         .step(RunCommand::Append { event, expected: None })
-        .step(letter)
+        .step(message)
 }
 
 impl Bank {
@@ -54,17 +56,17 @@ impl Bank {
         }
         let sessions: Vec<Session> =
             (0..CLIENTS).map(|number| client.open(named(&teller(number))).unwrap()).collect();
-        let inboxes: Vec<Arc<Mutex<Vec<Letter>>>> =
+        let inboxes: Vec<Arc<Mutex<Vec<ServerMessage>>>> =
             sessions.iter().map(|_| Arc::default()).collect();
-        let listen = |(session, inbox): (&Session, &Arc<Mutex<Vec<Letter>>>)| {
+        let listen = |(session, inbox): (&Session, &Arc<Mutex<Vec<ServerMessage>>>)| {
             let inbox = inbox.clone();
             let mut calls = 0;
-            let handle = move |letter| {
+            let handle = move |message| {
                 calls += 1;
                 if calls % 5 == 0 {
                     return Err(mainstay::Error::new(mainstay::Code::Io, "on purpose"));
                 }
-                inbox.lock().push(letter);
+                inbox.lock().push(message);
                 Ok(())
             };
             session.listen(handle).unwrap()
@@ -93,10 +95,10 @@ impl Bank {
         }
     }
 
-    /// Waits until all letters are handled.
+    /// Waits until all server messages are handled.
     pub fn wait_for_letters(&self) {
         let transfers = CLIENTS * THREADS * TRANSFERS;
-        // Hangs if letters are lost.
+        // Hangs if server messages are lost.
         while self.inboxes.iter().map(|inbox| inbox.lock().len() as i64).sum::<i64>() < transfers {
             thread::sleep(ms(1));
         }
@@ -116,41 +118,45 @@ impl Bank {
         self.check_letters();
     }
 
-    /// Checks that each letter was handled once, in order, and none is missing.
+    /// Checks that each server message was handled once, in order, and none is missing.
     fn check_letters(&self) {
         let mut all: Vec<i64> = Vec::new();
         for inbox in &self.inboxes {
             let inbox = inbox.lock();
-            let numbers: Vec<u64> = inbox.iter().map(|letter| letter.number).collect();
+            let numbers: Vec<u64> = inbox.iter().map(|message| message.number).collect();
             assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-            let text = |letter: &Letter| String::from_utf8(letter.payload.to_vec()).unwrap();
-            all.extend(inbox.iter().map(|letter| text(letter).parse::<i64>().unwrap()));
+            let text =
+                |message: &ServerMessage| String::from_utf8(message.payload.to_vec()).unwrap();
+            all.extend(inbox.iter().map(|message| text(message).parse::<i64>().unwrap()));
         }
         all.sort_unstable();
         assert_eq!(all, (1..=CLIENTS * THREADS * TRANSFERS).collect::<Vec<_>>());
     }
 
-    pub fn figures(&self) -> Figures {
-        let figures = self.sessions.iter().map(|session| session.figures());
-        figures.fold(Figures::default(), |one, other| one + other)
+    pub fn stats(&self) -> ClientStats {
+        let stats = self.sessions.iter().map(|session| session.stats());
+        stats.fold(ClientStats::default(), |one, other| one + other)
     }
 }
 
 #[test]
 fn every_transfer_is_executed_once_on_a_bad_way() {
     let db = Database::memory().unwrap();
-    let way = Faulty::new(Local::new(&db).unwrap(), Faults::many(3));
-    let bank = Bank::open(&db, &Client::with(way.clone(), quick()).unwrap());
+    let transport = Faulty::new(Local::new(&db).unwrap(), Faults::many(3));
+    let bank = Bank::open(&db, &Client::with(transport.clone(), quick()).unwrap());
     bank.work();
     bank.wait_for_letters();
     // Late copies still arrive, and must change nothing.
-    mainstay::remote::wait(way.settle());
+    mainstay::remote::wait(transport.deliver_delayed());
     bank.check();
-    let losses = way.losses();
-    let figures = bank.figures();
-    assert!(losses.requests > 100 && losses.answers > 100 && losses.late > 20, "{losses:?}");
-    assert!(figures.repeated > 50 && figures.retries > 300, "{figures:?}");
-    assert_eq!(figures.answered, (CLIENTS * THREADS * TRANSFERS) as u64);
+    let fault_counts = transport.fault_counts();
+    let stats = bank.stats();
+    assert!(
+        fault_counts.requests > 100 && fault_counts.answers > 100 && fault_counts.late > 20,
+        "{fault_counts:?}"
+    );
+    assert!(stats.repeated > 50 && stats.retries > 300, "{stats:?}");
+    assert_eq!(stats.answered, (CLIENTS * THREADS * TRANSFERS) as u64);
 }
 
 #[test]
@@ -160,6 +166,6 @@ fn a_good_way_needs_one_attempt_each() {
     bank.work();
     bank.wait_for_letters();
     bank.check();
-    let figures = bank.figures();
-    assert_eq!((figures.retries, figures.unknown, figures.repeated), (0, 0, 0));
+    let stats = bank.stats();
+    assert_eq!((stats.retries, stats.unknown, stats.repeated), (0, 0, 0));
 }

@@ -18,7 +18,7 @@ fn faults() -> impl Strategy<Value = Faults> {
                 seed,
                 (lose_request, lose_answer, silence),
                 (refuse, repeat, repeat_late, hold),
-                bells,
+                waker_faults,
             )| {
                 Faults {
                     seed,
@@ -30,8 +30,8 @@ fn faults() -> impl Strategy<Value = Faults> {
                     repeat_late,
                     hold,
                     delay: 0.2,
-                    break_bell: bells.0,
-                    ring_twice: bells.1,
+                    break_waker: waker_faults.0,
+                    wake_twice: waker_faults.1,
                 }
             },
         )
@@ -50,7 +50,7 @@ prop_compose! {
         failures in prop_oneof![Just(0), 2..6_u64],
     ) -> Script {
         let (silences, lease_ms) = if silent { (silences, lease_ms) } else { (0, 60_000) };
-        Script { faults, clients, tasks, requests, window, deadline_ms, lease_ms, silences, failures, planted: None }
+        Script { faults, clients, tasks, requests, window, deadline_ms, lease_ms, silences, failures, injected_fault: None }
     }
 }
 
@@ -88,12 +88,12 @@ fn the_same_script_gives_the_same_run() {
         lease_ms: 100,
         silences: 7,
         failures: 3,
-        planted: None,
+        injected_fault: None,
     };
     let one = script.run();
     let other = script.run();
-    let told = |outcome: &super::script::Outcome| format!("{:?}", outcome.told);
-    assert_eq!(told(&one), told(&other));
-    assert_eq!((one.letters, one.retries), (other.letters, other.retries));
+    let replies = |outcome: &super::script::Outcome| format!("{:?}", outcome.replies);
+    assert_eq!(replies(&one), replies(&other));
+    assert_eq!((one.messages, one.retries), (other.messages, other.retries));
     assert!(one.retries > 0);
 }

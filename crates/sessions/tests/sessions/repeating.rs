@@ -3,14 +3,14 @@
 use super::world::{never, settings, world};
 use super::*;
 use mainstay::{Answering, ErrorKind, Hold, SessionCommand};
-use mainstay_sessions::simulation::{Inline, Surroundings};
-use mainstay_sessions::{Client, Doorbell, Faults, Faulty, Transport};
+use mainstay_sessions::simulation::{InlineTransport, SimulatedRuntime};
+use mainstay_sessions::{Client, Faults, Faulty, MessageWaker, Transport};
 // SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A transport on which another client takes the session between the first request and the next.
 struct Taken {
-    inner: Inline,
+    inner: InlineTransport,
     db: Database,
     requests: AtomicU64,
 }
@@ -34,7 +34,7 @@ impl Transport for Taken {
         self.inner.execute(transaction)
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         self.inner.watch(session)
     }
 }
@@ -43,11 +43,11 @@ impl Transport for Taken {
 fn a_copy_that_finds_the_session_gone_says_nothing_of_the_copy_before() {
     for seed in 0..20 {
         let world = world();
-        let inner = Inline::new(&world.db);
+        let inner = InlineTransport::new(&world.db);
         let db = world.db.clone();
-        let way = Arc::new(Taken { inner, db, requests: AtomicU64::new(0) });
-        let twice = Faulty::new(way, Faults { repeat: 1.0, seed, ..never() });
-        let runtime = Arc::new(Surroundings(world.simulation.clone()));
+        let transport = Arc::new(Taken { inner, db, requests: AtomicU64::new(0) });
+        let twice = Faulty::new(transport, Faults { repeat: 1.0, seed, ..never() });
+        let runtime = Arc::new(SimulatedRuntime(world.simulation.clone()));
         let client = Client::on(twice, settings(), runtime).unwrap();
         let session = world.run(client.open_async(named("s"))).unwrap();
         let answer = world.run(session.execute(add("n", 1)));

@@ -11,13 +11,13 @@ fn a_restart_in_the_middle_changes_nothing() {
     let open = || Options::new().durability(Durability::Interval).open(directory.path()).unwrap();
     let db = open();
     let local = Local::new(&db).unwrap();
-    let way = Faulty::new(local.clone(), Faults::many(5));
-    let bank = Bank::open(&db, &Client::with(way.clone(), quick()).unwrap());
+    let transport = Faulty::new(local.clone(), Faults::many(5));
+    let bank = Bank::open(&db, &Client::with(transport.clone(), quick()).unwrap());
     drop(db);
     thread::scope(|scope| {
         let working = scope.spawn(|| bank.work());
         for round in 1..4 {
-            while bank.figures().answered < round * 100 && !working.is_finished() {
+            while bank.stats().answered < round * 100 && !working.is_finished() {
                 thread::yield_now();
             }
             // Closing makes all answered requests durable.
@@ -28,7 +28,7 @@ fn a_restart_in_the_middle_changes_nothing() {
         }
     });
     bank.wait_for_letters();
-    mainstay::remote::wait(way.settle());
+    mainstay::remote::wait(transport.deliver_delayed());
     bank.check();
 }
 
@@ -43,7 +43,7 @@ fn a_lease_begins_anew_and_nothing_is_lost_that_was_under_way() {
     drop(db);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| session.execute(add("n", 1)));
-        while session.figures().retries == 0 {
+        while session.stats().retries == 0 {
             thread::yield_now();
         }
         local.replace(&Database::open(directory.path()).unwrap()).unwrap();

@@ -22,12 +22,12 @@ fn note(requests: &[&Request]) -> Note {
 impl World {
     /// A client stores the number of an addition and crashes: before the request is sent, or before its
     /// answer arrives.
-    fn crashed(&self, way: &Arc<Faulty>, is_sent: bool) -> Note {
-        let session = self.run(self.client(way, silent()).open_async(named("s"))).unwrap();
+    fn crashed(&self, transport: &Arc<Faulty>, is_sent: bool) -> Note {
+        let session = self.run(self.client(transport, silent()).open_async(named("s"))).unwrap();
         let request = self.run(session.request(add("a", 3))).unwrap();
         let note = note(&[&request]);
         if is_sent {
-            self.send_unheard(way, &request);
+            self.send_unheard(transport, &request);
         }
         // A crash does not give up the request, so skip the destructors.
         std::mem::forget((session, request));
@@ -35,15 +35,15 @@ impl World {
     }
 
     /// Executes a request whose client does not receive the answer.
-    fn send_unheard(&self, way: &Arc<Faulty>, request: &Request) {
-        way.set(deaf());
+    fn send_unheard(&self, transport: &Arc<Faulty>, request: &Request) {
+        transport.set(deaf());
         let answer = self.run(request.answer_within(Some(secs(5))));
         assert_eq!(kind(answer), ErrorKind::UnknownOutcome);
-        way.set(never());
+        transport.set(never());
     }
 
-    fn resume(&self, way: &Arc<Faulty>, note: Note) -> (AsyncSession, Vec<Request>) {
-        let client = self.client(way, Settings { deadline: None, ..silent() });
+    fn resume(&self, transport: &Arc<Faulty>, note: Note) -> (AsyncSession, Vec<Request>) {
+        let client = self.client(transport, Settings { deadline: None, ..silent() });
         self.run(client.resume_async(named("s"), note.epoch, note.left)).unwrap()
     }
 }
@@ -53,14 +53,14 @@ fn an_answer_of_another_client_is_not_taken_for_that_of_what_was_left() {
     // With the same number; the stored response is kept or evicted.
     for (is_sent, others) in [(false, 1), (false, 3), (true, 0), (true, 1), (true, 3)] {
         let world = world();
-        let way = world.way(never());
-        let note = world.crashed(&way, is_sent);
+        let transport = world.transport(never());
+        let note = world.crashed(&transport, is_sent);
         // Another client, or the restarted process without its note.
-        let other = world.session(&way);
+        let other = world.session(&transport);
         for _ in 0..others {
             world.run(other.execute(add("b", 1))).unwrap();
         }
-        let (session, requests) = world.resume(&way, note);
+        let (session, requests) = world.resume(&transport, note);
         assert_eq!(kind(world.run(requests[0].answer())), ErrorKind::UnknownOutcome);
         assert_eq!(sum(&world.run(session.execute(add("c", 5)))), 5);
         let executed = if is_sent { 3 } else { 0 };
@@ -72,11 +72,11 @@ fn an_answer_of_another_client_is_not_taken_for_that_of_what_was_left() {
 fn who_crashes_again_before_the_next_epoch_is_written_down_is_told_that_nobody_knows() {
     for is_sent in [false, true] {
         let world = world();
-        let way = world.way(never());
-        let note = world.crashed(&way, is_sent);
-        let (session, requests) = world.resume(&way, note.clone());
+        let transport = world.transport(never());
+        let note = world.crashed(&transport, is_sent);
+        let (session, requests) = world.resume(&transport, note.clone());
         std::mem::forget((session, requests));
-        let (_session, requests) = world.resume(&way, note);
+        let (_session, requests) = world.resume(&transport, note);
         assert_eq!(kind(world.run(requests[0].answer())), ErrorKind::UnknownOutcome);
         assert_eq!(world.value("a"), if is_sent { 3 } else { 0 });
     }
@@ -86,18 +86,18 @@ fn who_crashes_again_before_the_next_epoch_is_written_down_is_told_that_nobody_k
 fn who_crashes_again_goes_on_with_the_epoch_that_was_written_down_last() {
     for sent in 0..4 {
         let world = world();
-        let way = world.way(never());
-        let first = world.crashed(&way, sent & 1 > 0);
-        let (session, requests) = world.resume(&way, first);
+        let transport = world.transport(never());
+        let first = world.crashed(&transport, sent & 1 > 0);
+        let (session, requests) = world.resume(&transport, first);
         let more = world.run(session.request(add("a", 3))).unwrap();
         assert_eq!((requests[0].epoch(), more.epoch()), (session.epoch(), session.epoch()));
         let second = note(&[&requests[0], &more]);
         if sent & 2 > 0 {
-            world.send_unheard(&way, &requests[0]);
-            world.send_unheard(&way, &more);
+            world.send_unheard(&transport, &requests[0]);
+            world.send_unheard(&transport, &more);
         }
         std::mem::forget((session, requests, more));
-        let (_session, requests) = world.resume(&way, second);
+        let (_session, requests) = world.resume(&transport, second);
         let sums: Vec<i64> = requests.iter().map(|one| sum(&world.run(one.answer()))).collect();
         assert_eq!((sums, world.value("a")), (vec![3, 6], 6), "{sent}");
     }
@@ -106,14 +106,14 @@ fn who_crashes_again_goes_on_with_the_epoch_that_was_written_down_last() {
 #[test]
 fn what_is_written_down_of_what_does_not_go_on_stays_what_it_was() {
     let world = world();
-    let way = world.way(never());
-    let first = world.crashed(&way, false);
-    let other = world.session(&way);
+    let transport = world.transport(never());
+    let first = world.crashed(&transport, false);
+    let other = world.session(&transport);
     world.run(other.execute(add("b", 1))).unwrap();
-    let (session, requests) = world.resume(&way, first.clone());
+    let (session, requests) = world.resume(&transport, first.clone());
     assert_eq!(note(&[&requests[0]]).epoch, first.epoch, "and not the session's");
     std::mem::forget((session, requests));
-    let (_session, requests) = world.resume(&way, first);
+    let (_session, requests) = world.resume(&transport, first);
     assert_eq!(kind(world.run(requests[0].answer())), ErrorKind::UnknownOutcome);
     assert_eq!((world.value("a"), world.value("b")), (0, 1));
 }
@@ -124,15 +124,15 @@ fn words_that_are_lost_and_repeated_while_a_session_is_taken_change_nothing() {
         let is_sent = seed % 2 == 0;
         let is_gone = seed % 4 < 2;
         let world = world();
-        let way = world.way(never());
-        let note = world.crashed(&way, is_sent);
+        let transport = world.transport(never());
+        let note = world.crashed(&transport, is_sent);
         if is_gone {
             world.sleep(secs(61));
         }
-        way.set(Faults::many(seed));
-        let (_session, requests) = world.resume(&way, note);
+        transport.set(Faults::many(seed));
+        let (_session, requests) = world.resume(&transport, note);
         let answer = world.run(requests[0].answer());
-        world.run(way.settle());
+        world.run(transport.deliver_delayed());
         if is_gone {
             assert_eq!(kind(answer), ErrorKind::UnknownOutcome, "seed {seed}")
         } else {
@@ -146,24 +146,24 @@ fn words_that_are_lost_and_repeated_while_a_session_is_taken_change_nothing() {
 #[test]
 fn requests_that_were_written_down_are_answered_after_a_crash_of_the_client() {
     let world = world();
-    let way = world.way(never());
-    let session = world.session(&way);
+    let transport = world.transport(never());
+    let session = world.session(&transport);
     let executed = world.run(session.request(add("a", 3))).unwrap();
     let lost = world.run(session.request(add("b", 4))).unwrap();
-    way.set(deaf());
+    transport.set(deaf());
     assert_eq!(kind(world.run(executed.answer())), ErrorKind::UnknownOutcome);
-    way.set(cut());
+    transport.set(cut());
     assert_eq!(kind(world.run(lost.answer())), ErrorKind::UnknownOutcome);
     let left = vec![(executed.number(), add("a", 3)), (lost.number(), add("b", 4))];
     // A crash does not give up the requests, so skip the destructors.
     let epoch = session.epoch();
     std::mem::forget((executed, lost, session));
-    way.set(Faults::many(4));
-    let client = world.client(&way, Settings { deadline: None, ..settings() });
+    transport.set(Faults::many(4));
+    let client = world.client(&transport, Settings { deadline: None, ..settings() });
     let (session, requests) = world.run(client.resume_async(named("s"), epoch, left)).unwrap();
     world.run(session.execute(add("c", 5))).unwrap();
     let sums: Vec<i64> = requests.iter().map(|one| sum(&world.run(one.answer()))).collect();
-    world.run(way.settle());
+    world.run(transport.deliver_delayed());
     assert_eq!(sums, [3, 4]);
     assert_eq!(["a", "b", "c"].map(|cell| world.value(cell)), [3, 4, 5]);
 }
@@ -171,14 +171,14 @@ fn requests_that_were_written_down_are_answered_after_a_crash_of_the_client() {
 #[test]
 fn what_was_not_written_down_is_not_mistaken_for_what_comes_after() {
     let world = world();
-    let way = world.way(never());
-    let new = world.way(never());
+    let transport = world.transport(never());
+    let new = world.transport(never());
     let once = Settings { first_pause: secs(9), longest_pause: secs(9), ..settings() };
-    let session = world.run(world.client(&way, once).open_async(named("s"))).unwrap();
+    let session = world.run(world.client(&transport, once).open_async(named("s"))).unwrap();
     let one = world.run(session.request(add("a", 1))).unwrap();
-    way.set(deaf());
+    transport.set(deaf());
     assert_eq!(kind(world.run(one.answer_within(Some(ms(1))))), ErrorKind::UnknownOutcome);
-    way.set(Faults { hold: 1.0, ..never() });
+    transport.set(Faults { hold: 1.0, ..never() });
     let two = session.execute_within(add("b", 1), Some(ms(1)));
     assert_eq!(
         kind(world.run(two)),
@@ -190,7 +190,7 @@ fn what_was_not_written_down_is_not_mistaken_for_what_comes_after() {
     std::mem::forget((one, session));
     let client = world.client(&new, settings());
     let (session, requests) = world.run(client.resume_async(named("s"), epoch, left)).unwrap();
-    assert!(world.run(way.settle()) > 0);
+    assert!(world.run(transport.deliver_delayed()) > 0);
     assert_eq!(sum(&world.run(session.execute(add("c", 1)))), 1);
     assert!(world.run(requests[0].answer()).unwrap().repeated);
     assert_eq!(["a", "b", "c"].map(|cell| world.value(cell)), [1, 0, 1]);
@@ -201,20 +201,20 @@ fn what_is_left_of_a_session_that_is_gone_is_not_executed_in_the_next_one() {
     // Within a day, numbers continue after the old ones; later, the database has forgotten them.
     for hours in [0, 25] {
         let world = world();
-        let way = world.way(never());
-        let session = world.run(world.client(&way, silent()).open_async(named("s"))).unwrap();
+        let transport = world.transport(never());
+        let session = world.run(world.client(&transport, silent()).open_async(named("s"))).unwrap();
         let one = world.run(session.request(add("a", 1))).unwrap();
-        way.set(deaf());
+        transport.set(deaf());
         assert_eq!(kind(world.run(one.answer())), ErrorKind::UnknownOutcome);
         let epoch = session.epoch();
         let left = vec![(one.number(), add("a", 1))];
         std::mem::forget((one, session));
-        way.set(never());
+        transport.set(never());
         for time in [61, hours * 3_600] {
             world.sleep(secs(time));
             world.db.sweep().unwrap();
         }
-        let client = world.client(&way, silent());
+        let client = world.client(&transport, silent());
         let (session, requests) = world.run(client.resume_async(named("s"), epoch, left)).unwrap();
         assert_eq!(kind(world.run(requests[0].answer())), ErrorKind::UnknownOutcome);
         world.run(session.execute(add("b", 1))).unwrap();
@@ -225,11 +225,11 @@ fn what_is_left_of_a_session_that_is_gone_is_not_executed_in_the_next_one() {
 #[test]
 fn numbers_that_make_no_sense_are_not_gone_on_with() {
     let world = world();
-    let way = world.way(never());
-    let epoch = world.session(&way).epoch();
+    let transport = world.transport(never());
+    let epoch = world.session(&transport).epoch();
     for numbers in [vec![0], vec![u64::MAX], vec![1, 2, 1]] {
         let left = numbers.into_iter().map(|number| (number, add("n", 1))).collect();
-        let client = world.client(&way, settings());
+        let client = world.client(&transport, settings());
         let resumed = client.resume_async(named("s"), epoch, left);
         assert_eq!(world.run(resumed).map(drop).unwrap_err().kind(), ErrorKind::Invalid);
     }

@@ -5,8 +5,8 @@
 
 use super::*;
 use mainstay::{Error, ErrorKind, SessionAnswer, SessionCommand};
-use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
-use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Letter, Planted};
+use mainstay_sessions::simulation::{InlineTransport, SimulatedRuntime, Simulation};
+use mainstay_sessions::{AsyncSession, Client, ClientFault, Faults, Faulty, ServerMessage};
 use parking_lot::Mutex;
 
 /// A run, which is determined by these parameters.
@@ -24,22 +24,22 @@ pub struct Script {
     pub lease_ms: u64,
     /// One of this many requests comes after its session was silent for longer than its lease; 0: none.
     pub silences: u64,
-    /// The letter handler fails one of this many times; 0: never.
+    /// The server message handler fails one of this many times; 0: never.
     pub failures: u64,
-    pub planted: Option<Planted>,
+    pub injected_fault: Option<ClientFault>,
 }
 
 /// The reported result of an operation.
 #[derive(Debug)]
-pub struct Told {
+pub struct Reply {
     pub id: i64,
-    pub told: std::result::Result<i64, Error>,
+    pub result: std::result::Result<i64, Error>,
 }
 
 /// Result of a run.
 pub struct Outcome {
-    pub told: Vec<Told>,
-    pub letters: Vec<Vec<Letter>>,
+    pub replies: Vec<Reply>,
+    pub messages: Vec<Vec<ServerMessage>>,
     /// Violated invariants.
     pub wrong: Vec<String>,
     pub retries: u64,
@@ -49,9 +49,9 @@ struct World {
     script: Script,
     simulation: Arc<Simulation>,
     db: Database,
-    way: Arc<Faulty>,
-    told: Mutex<Vec<Told>>,
-    letters: Vec<Mutex<Vec<Letter>>>,
+    transport: Arc<Faulty>,
+    replies: Mutex<Vec<Reply>>,
+    messages: Vec<Mutex<Vec<ServerMessage>>>,
     wrong: Mutex<Vec<String>>,
 }
 
@@ -70,25 +70,25 @@ impl Script {
         let world = Arc::new(World {
             script: self.clone(),
             simulation: simulation.clone(),
-            way: Faulty::new(Arc::new(Inline::new(&db)), self.faults),
+            transport: Faulty::new(Arc::new(InlineTransport::new(&db)), self.faults),
             db,
-            told: Mutex::default(),
-            letters: (0..self.clients).map(|_| Mutex::default()).collect(),
+            replies: Mutex::default(),
+            messages: (0..self.clients).map(|_| Mutex::default()).collect(),
             wrong: Mutex::default(),
         });
         let retries = simulation.run(world.clone().play());
         simulation.end();
         world.check();
-        let letters = world.letters.iter().map(|letters| letters.lock().clone()).collect();
-        let told = std::mem::take(&mut *world.told.lock());
+        let messages = world.messages.iter().map(|messages| messages.lock().clone()).collect();
+        let replies = std::mem::take(&mut *world.replies.lock());
         let wrong = std::mem::take(&mut *world.wrong.lock());
-        Outcome { told, letters, wrong, retries }
+        Outcome { replies, messages, wrong, retries }
     }
 }
 
 impl World {
     fn settings(&self) -> Settings {
-        let Script { window, deadline_ms, planted, .. } = self.script;
+        let Script { window, deadline_ms, injected_fault, .. } = self.script;
         Settings {
             window,
             deadline: Some(ms(deadline_ms)),
@@ -98,43 +98,43 @@ impl World {
             // Keep-alives would break the silences.
             keeps_alive: self.script.silences == 0,
             seed: Some(self.script.faults.seed),
-            planted,
+            injected_fault,
         }
     }
 
     async fn play(self: Arc<World>) -> u64 {
-        let runtime = Arc::new(Surroundings(self.simulation.clone()));
-        let client = Client::on(self.way.clone(), self.settings(), runtime).unwrap();
+        let runtime = Arc::new(SimulatedRuntime(self.simulation.clone()));
+        let client = Client::on(self.transport.clone(), self.settings(), runtime).unwrap();
         let mut sessions = Vec::new();
         for number in 0..self.script.clients {
             sessions.push(self.open(&client, number).await);
         }
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         for (number, session) in sessions.iter().enumerate() {
             self.listen(session, number);
             for task in 0..self.script.tasks {
                 let world = self.clone();
                 let session = session.clone();
-                let tell = tell.clone();
-                self.simulation.beside(async move {
+                let sender = sender.clone();
+                self.simulation.spawn(async move {
                     world.ask_all(&session, number, task).await;
-                    tell.send(()).unwrap();
+                    sender.send(()).unwrap();
                 });
             }
         }
-        drop(tell);
+        drop(sender);
         let mut left = self.script.clients * self.script.tasks;
         while left > 0 {
             self.sleep(ms(10)).await;
-            left -= told.try_iter().count();
+            left -= receiver.try_iter().count();
         }
         self.end(&sessions).await;
-        sessions.iter().map(|session| session.figures().retries).sum()
+        sessions.iter().map(|session| session.stats().retries).sum()
     }
 
     async fn sleep(&self, time: Duration) {
         use mainstay_sessions::Runtime;
-        Surroundings(self.simulation.clone()).sleep(time).await;
+        SimulatedRuntime(self.simulation.clone()).sleep(time).await;
     }
 
     fn options(&self, number: usize) -> SessionOptions {
@@ -154,15 +154,15 @@ impl World {
         let world = self.clone();
         let session = session.clone();
         let mut calls = 0;
-        let handle = move |letter: Letter| {
+        let handle = move |message: ServerMessage| {
             calls += 1;
-            std::future::ready(world.handle(number, letter, calls))
+            std::future::ready(world.handle(number, message, calls))
         };
-        self.simulation.beside(async move { session.listen(handle).await.unwrap() });
+        self.simulation.spawn(async move { session.listen(handle).await.unwrap() });
     }
 
-    fn handle(&self, number: usize, letter: Letter, calls: u64) -> Result<()> {
-        self.check_pending(number, &letter);
+    fn handle(&self, number: usize, message: ServerMessage, calls: u64) -> Result<()> {
+        self.check_pending(number, &message);
         let failures = self.script.failures;
         match calls {
             _ if failures > 0 && calls.is_multiple_of(failures * 2) => panic!("on purpose"),
@@ -170,32 +170,32 @@ impl World {
                 Err(Error::new(mainstay::Code::Io, "on purpose"))
             }
             _ => {
-                self.letters[number].lock().push(letter);
+                self.messages[number].lock().push(message);
                 Ok(())
             }
         }
     }
 
-    /// Checks that a letter is not acknowledged while it is being handled.
-    fn check_pending(&self, number: usize, letter: &Letter) {
+    /// Checks that a server message is not acknowledged while it is being handled.
+    fn check_pending(&self, number: usize, message: &ServerMessage) {
         if self.script.silences > 0 {
             return;
         }
         let session = name(&session_name(number));
-        let after = letter.number - 1;
+        let after = message.number - 1;
         let pending = SessionCommand::Pending { session, after, limit: 1, epoch: 0 };
         let answer = self.db.execute(Transaction::new().step(pending)).unwrap().answers.remove(0);
         let is_pending = match answer {
             Answer::Session(answer) => match *answer {
                 SessionAnswer::Pending { requests, .. } => {
-                    requests.iter().any(|(number, _)| *number == letter.number)
+                    requests.iter().any(|(number, _)| *number == message.number)
                 }
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
         };
         if !is_pending {
-            self.wrong.lock().push(format!("letter {} was acknowledged too early", letter.number));
+            self.wrong.lock().push(format!("letter {} was acknowledged too early", message.number));
         }
     }
 
@@ -215,15 +215,15 @@ impl World {
             let payload = id.to_string().into_bytes();
             let send = SessionCommand::Send { session: session_to, payload };
             let answer = session.execute(add(&cell(id), id).step(send)).await;
-            let told = answer.map(|receipt| sum(&Ok(receipt)));
-            self.told.lock().push(Told { id, told });
+            let result = answer.map(|receipt| sum(&Ok(receipt)));
+            self.replies.lock().push(Reply { id, result });
         }
     }
 
-    /// Delivers all delayed copies, and waits until all letters are handled.
+    /// Delivers all delayed copies, and waits until all server messages are handled.
     async fn end(&self, sessions: &[AsyncSession]) {
         for _ in 0..1000 {
-            let settled = self.way.settle().await == 0;
+            let settled = self.transport.deliver_delayed().await == 0;
             let is_empty = self.db.stats().sessions.pending == 0;
             if settled && (is_empty || self.script.silences > 0) {
                 break;
@@ -233,13 +233,13 @@ impl World {
         for session in sessions {
             let _ = session.close().await;
         }
-        self.way.settle().await;
+        self.transport.deliver_delayed().await;
     }
 
     fn check(&self) {
-        for Told { id, told } in &*self.told.lock() {
+        for Reply { id, result } in &*self.replies.lock() {
             let executed = value(&self.db, &cell(*id)) / id;
-            if let Some(wrong) = self.judge(*id, told, executed) {
+            if let Some(wrong) = self.judge(*id, result, executed) {
                 self.wrong.lock().push(wrong);
             }
         }
@@ -249,11 +249,12 @@ impl World {
     fn judge(
         &self,
         id: i64,
-        told: &std::result::Result<i64, Error>,
+        result: &std::result::Result<i64, Error>,
         executed: i64,
     ) -> Option<String> {
-        let wrong = |what: &str| Some(format!("operation {id} {what}: {executed} times, {told:?}"));
-        match told {
+        let wrong =
+            |what: &str| Some(format!("operation {id} {what}: {executed} times, {result:?}"));
+        match result {
             _ if executed > 1 => wrong("was executed more than once"),
             Ok(sum) if *sum != id => wrong("got an answer of another one"),
             Ok(_) if executed != 1 => wrong("was answered and not executed"),
@@ -268,16 +269,16 @@ impl World {
         }
     }
 
-    /// Checks that each letter was handled once, in order, and that all were if no session was lost.
+    /// Checks that each server message was handled once, in order, and that all were if no session was lost.
     fn check_letters(&self) {
         let mut handled = 0;
-        for (client, letters) in self.letters.iter().enumerate() {
-            let letters = letters.lock();
-            handled += letters.len() as u64;
-            if !letters.is_sorted_by_key(|letter| letter.number)
-                || letters.windows(2).any(|two| two[0].number == two[1].number)
+        for (client, messages) in self.messages.iter().enumerate() {
+            let messages = messages.lock();
+            handled += messages.len() as u64;
+            if !messages.is_sorted_by_key(|message| message.number)
+                || messages.windows(2).any(|two| two[0].number == two[1].number)
             {
-                self.wrong.lock().push(format!("client {client} handled {letters:?}"));
+                self.wrong.lock().push(format!("client {client} handled {messages:?}"));
             }
         }
         let sent = self.db.stats().sessions.sent;

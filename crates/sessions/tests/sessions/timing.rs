@@ -2,14 +2,14 @@
 
 use super::*;
 use mainstay::{Answering, Code, Error};
-use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
-use mainstay_sessions::{Client, Doorbell, Runtime, Transport};
+use mainstay_sessions::simulation::{InlineTransport, SimulatedRuntime, Simulation};
+use mainstay_sessions::{Client, MessageWaker, Runtime, Transport};
 use parking_lot::Mutex;
 
 /// A transport that records the times of requests, and does not answer, or refuses.
 struct Diary {
-    inner: Inline,
-    time: Surroundings,
+    inner: InlineTransport,
+    time: SimulatedRuntime,
     asked_us: Mutex<Vec<u64>>,
     answers: bool,
 }
@@ -29,7 +29,7 @@ impl Transport for Diary {
         })
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         self.inner.watch(session)
     }
 }
@@ -37,11 +37,11 @@ impl Transport for Diary {
 /// The times between attempts.
 fn times(answers: bool, settings: Settings) -> (Vec<u64>, Error) {
     let simulation = Simulation::new();
-    let surroundings = || Surroundings(simulation.clone());
-    let inner = Inline::new(&simulation.database().unwrap());
-    let time = surroundings();
+    let runtime = || SimulatedRuntime(simulation.clone());
+    let inner = InlineTransport::new(&simulation.database().unwrap());
+    let time = runtime();
     let diary = Arc::new(Diary { inner, time, asked_us: Mutex::default(), answers });
-    let client = Client::on(diary.clone(), settings, Arc::new(surroundings())).unwrap();
+    let client = Client::on(diary.clone(), settings, Arc::new(runtime())).unwrap();
     let session = simulation.run(client.open_async(named("s"))).unwrap();
     let error = simulation.run(session.execute(add("n", 1))).unwrap_err();
     let asked_us = diary.asked_us.lock();

@@ -2,7 +2,7 @@
 
 use super::*;
 use mainstay::ErrorKind;
-use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
+use mainstay_sessions::simulation::{InlineTransport, SimulatedRuntime, Simulation};
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Runtime};
 
 /// A simulation with a database, and clients with separate transports.
@@ -35,13 +35,13 @@ pub fn settings() -> Settings {
 }
 
 impl World {
-    pub fn way(&self, faults: Faults) -> Arc<Faulty> {
-        Faulty::new(Arc::new(Inline::new(&self.db)), faults)
+    pub fn transport(&self, faults: Faults) -> Arc<Faulty> {
+        Faulty::new(Arc::new(InlineTransport::new(&self.db)), faults)
     }
 
-    pub fn client(&self, way: &Arc<Faulty>, settings: Settings) -> Client {
-        let runtime = Arc::new(Surroundings(self.simulation.clone()));
-        Client::on(way.clone(), settings, runtime).unwrap()
+    pub fn client(&self, transport: &Arc<Faulty>, settings: Settings) -> Client {
+        let runtime = Arc::new(SimulatedRuntime(self.simulation.clone()));
+        Client::on(transport.clone(), settings, runtime).unwrap()
     }
 
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
@@ -49,12 +49,12 @@ impl World {
     }
 
     /// A session over the given faulty transport.
-    pub fn session(&self, way: &Arc<Faulty>) -> AsyncSession {
-        self.run(self.client(way, settings()).open_async(named("s"))).unwrap()
+    pub fn session(&self, transport: &Arc<Faulty>) -> AsyncSession {
+        self.run(self.client(transport, settings()).open_async(named("s"))).unwrap()
     }
 
     pub fn sleep(&self, time: Duration) {
-        self.run(Surroundings(self.simulation.clone()).sleep(time));
+        self.run(SimulatedRuntime(self.simulation.clone()).sleep(time));
     }
 
     pub fn value(&self, cell: &str) -> i64 {

@@ -3,26 +3,26 @@
 use super::hunt::WORLDS;
 use crate::drill::Outcome;
 use crate::world::{Script, live};
-use mainstay_sessions::Planted;
+use mainstay_sessions::ClientFault;
 
 /// The faults that show in a world. `NoEpoch` is not among them: a server must detect it, and this one
 /// does.
-const BUGS: [Planted; 7] = [
-    Planted::NewNumber,
-    Planted::ReusedNumber,
-    Planted::LowestTooHigh,
-    Planted::AcknowledgedFirst,
-    Planted::HandledForgotten,
-    Planted::AnyEpoch,
-    Planted::AlwaysExpired,
+const BUGS: [ClientFault; 7] = [
+    ClientFault::NewNumber,
+    ClientFault::ReusedNumber,
+    ClientFault::LowestTooHigh,
+    ClientFault::AcknowledgedFirst,
+    ClientFault::HandledForgotten,
+    ClientFault::AnyEpoch,
+    ClientFault::AlwaysExpired,
 ];
 
 /// Hunts for each fault and reports how it was found. The world that finds a fault must find nothing
 /// without it.
 pub fn hunt_in_clients(
     seed: u64,
-    mut say: impl FnMut(Planted, Option<&str>),
-) -> Outcome<Vec<Planted>> {
+    mut say: impl FnMut(ClientFault, Option<&str>),
+) -> Outcome<Vec<ClientFault>> {
     let mut missed = Vec::new();
     for bug in BUGS {
         let found = (seed..seed + WORLDS).find_map(|seed| Some((seed, wrong(seed, Some(bug))?)));
@@ -38,6 +38,6 @@ pub fn hunt_in_clients(
     Ok(missed)
 }
 
-fn wrong(seed: u64, planted: Option<Planted>) -> Option<String> {
+fn wrong(seed: u64, planted: Option<ClientFault>) -> Option<String> {
     live(&Script { planted, ..Script::of(seed) }, false).wrong
 }

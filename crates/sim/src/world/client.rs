@@ -13,7 +13,7 @@ use super::machine::Machine;
 use super::operation::{Operation, session as session_name};
 use mainstay::{Code, Error, ErrorKind, Receipt, Result, SessionOptions, Stamp, Transaction};
 use mainstay_conformance::random::Random;
-use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Letter, Request, Settings};
+use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Request, ServerMessage, Settings};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,7 @@ impl Person {
     }
 
     async fn nap(&self, ms: u64) {
-        self.world.simulation.nap(Duration::from_millis(ms)).await;
+        self.world.simulation.sleep(Duration::from_millis(ms)).await;
     }
 
     /// Stops the faults of the network.
@@ -90,7 +90,7 @@ impl Person {
 
     /// Delivers the messages in transit. Returns how many.
     pub async fn settle(&self) -> usize {
-        self.way.settle().await
+        self.way.deliver_delayed().await
     }
 
     fn is_calm(&self) -> bool {
@@ -147,7 +147,7 @@ impl Person {
             ..Settings::default()
         };
         #[cfg(feature = "planted")]
-        let settings = Settings { planted: script.planted, ..settings };
+        let settings = Settings { injected_fault: script.planted, ..settings };
         settings
     }
 
@@ -346,7 +346,7 @@ impl Person {
         }
     }
 
-    fn handle(&self, session: &AsyncSession, life: u64, letter: &Letter) -> Result<()> {
+    fn handle(&self, session: &AsyncSession, life: u64, letter: &ServerMessage) -> Result<()> {
         if self.random().chance(10) {
             return Err(Error::new(Code::Io, "the handler fails, as it was told"));
         }

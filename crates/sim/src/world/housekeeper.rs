@@ -10,7 +10,7 @@ pub async fn keep(world: Arc<World>) {
     let mut random = world.random(1);
     loop {
         let pause = Duration::from_millis(10 + random.below(150));
-        world.simulation.nap(pause).await;
+        world.simulation.sleep(pause).await;
         match random.below(20) {
             0..=6 => drop(world.server.attend("sweep", mainstay::Database::sweep)),
             7..=11 => world.server.follow(),

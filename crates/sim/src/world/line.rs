@@ -4,7 +4,7 @@ use super::server::Server;
 use mainstay::{Answering, ChangeKind, Event, Feed, Name, Receipt, Result, Transaction};
 use mainstay_conformance::random::Random;
 use mainstay_sessions::simulation::Simulation;
-use mainstay_sessions::{Doorbell, Task, Transport};
+use mainstay_sessions::{MessageWaker, Task, Transport};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -29,7 +29,7 @@ impl Line {
     fn travel(&self) -> Task {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let us = if random.chance(30) { 0 } else { random.below(3000) };
-        self.simulation.nap(Duration::from_micros(us))
+        self.simulation.sleep(Duration::from_micros(us))
     }
 }
 
@@ -43,11 +43,11 @@ impl Transport for Line {
         })
     }
 
-    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn MessageWaker>> {
         Box::pin(async move {
             self.travel().await;
             let feed = self.server.watch(session.as_str())?;
-            Ok(Box::new(Bell { feed, server: self.server.clone() }) as Box<dyn Doorbell>)
+            Ok(Box::new(Bell { feed, server: self.server.clone() }) as Box<dyn MessageWaker>)
         })
     }
 }
@@ -65,7 +65,7 @@ impl Bell {
     }
 }
 
-impl Doorbell for Bell {
+impl MessageWaker for Bell {
     fn next(&mut self) -> Answering<'_, u64> {
         Box::pin(poll_fn(|context| {
             while let Some(event) = self.next_event()? {

@@ -33,12 +33,12 @@ impl Runtime for Machine {
     }
 
     fn sleep(&self, time: Duration) -> Task {
-        self.simulation.nap(time)
+        self.simulation.sleep(time)
     }
 
     fn spawn(&self, mut task: Task) {
         let runs = self.runs.clone();
-        self.simulation.beside(std::future::poll_fn(move |context| {
+        self.simulation.spawn(std::future::poll_fn(move |context| {
             // SeqCst as in `crash`.
             if runs.load(Ordering::SeqCst) { task.as_mut().poll(context) } else { Poll::Ready(()) }
         }));

@@ -118,12 +118,12 @@ impl World {
         let people: Vec<Arc<Person>> =
             (0..self.script.clients).map(|number| Person::new(&self, number)).collect();
         for person in &people {
-            self.simulation.beside(person.clone().live());
+            self.simulation.spawn(person.clone().live());
         }
-        self.simulation.beside(housekeeper::keep(self.clone()));
+        self.simulation.spawn(housekeeper::keep(self.clone()));
         // SeqCst for simplicity, here and below: the simulation has one thread.
         while self.busy.load(Ordering::SeqCst) > 0 {
-            self.simulation.nap(Duration::from_millis(20)).await;
+            self.simulation.sleep(Duration::from_millis(20)).await;
             self.check_sound()?;
         }
         self.become_calm(&people).await?;
@@ -146,7 +146,7 @@ impl World {
         self.server.become_calm();
         people.iter().for_each(|person| person.become_calm());
         for _ in 0..2000 {
-            self.simulation.nap(Duration::from_millis(20)).await;
+            self.simulation.sleep(Duration::from_millis(20)).await;
             self.check_sound()?;
             let mut left = 0;
             for person in people {

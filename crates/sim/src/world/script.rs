@@ -33,7 +33,7 @@ pub struct Script {
     pub loose: bool,
     /// The fault that is injected into the clients.
     #[cfg(feature = "planted")]
-    pub planted: Option<mainstay_sessions::Planted>,
+    pub planted: Option<mainstay_sessions::ClientFault>,
 }
 
 /// The number of server calls, of 1,000, at which each trouble begins.
@@ -96,7 +96,7 @@ fn faults(random: &mut Random) -> Faults {
         repeat_late: often(30),
         hold: often(20),
         delay: 0.2,
-        break_bell: often(20),
-        ring_twice: often(30),
+        break_waker: often(20),
+        wake_twice: often(30),
     }
 }

@@ -183,8 +183,8 @@ impl Server {
         let server = self.clone();
         let turn = inside.turn;
         let time = Duration::from_millis(20 + inside.random.below(1000));
-        self.simulation.beside(async move {
-            server.simulation.nap(time).await;
+        self.simulation.spawn(async move {
+            server.simulation.sleep(time).await;
             server.empty(turn);
         });
     }
@@ -209,8 +209,8 @@ impl Server {
         let time = Duration::from_millis(inside.random.below(400));
         self.say(format_args!("a sync has failed"));
         self.book.count(|tally| tally.failed_syncs += 1);
-        self.simulation.beside(async move {
-            server.simulation.nap(time).await;
+        self.simulation.spawn(async move {
+            server.simulation.sleep(time).await;
             if server.inside().turn == turn {
                 server.stop();
                 server.start_again();
@@ -252,8 +252,8 @@ impl Server {
         let server = self.clone();
         let turn = inside.turn;
         let time = Duration::from_millis(1 + inside.random.below(1500));
-        self.simulation.beside(async move {
-            server.simulation.nap(time).await;
+        self.simulation.spawn(async move {
+            server.simulation.sleep(time).await;
             if server.inside().turn == turn {
                 server.start_again();
             }

@@ -1,7 +1,7 @@
 //! Mutation testing: injects faults into the database and checks that each is found.
 
 use mainstay::fault_points::InjectedFault;
-use mainstay_sessions::Planted;
+use mainstay_sessions::ClientFault;
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::planted::{Catch, Check, check_of, hunt, hunt_all, hunt_in_clients};
 
@@ -29,7 +29,7 @@ pub fn all(names: &[String], seed: u64) -> Outcome<()> {
     }
 }
 
-fn say_of_client(bug: Planted, found: Option<&str>) {
+fn say_of_client(bug: ClientFault, found: Option<&str>) {
     let found = found.map_or("NOT FOUND".to_owned(), |what| format!("found: {what}"));
     println!("{:<26} of clients, in worlds, {}", format!("{bug:?}"), brief(&found));
 }

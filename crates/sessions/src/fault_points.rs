@@ -1,18 +1,18 @@
-//! Planted bugs, with which the tests prove that they detect them.
+//! Injected faults, with which the tests prove that they detect them.
 
-/// A bug that a test enables in the client.
+/// A fault that a test injects in the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "planted-faults"), allow(dead_code, reason = "planted by tests alone"))]
-pub enum Planted {
+pub enum ClientFault {
     /// A retried request gets a new number.
     NewNumber,
     /// The number of a request that timed out is reused for the next one.
     ReusedNumber,
     /// A request claims that all earlier requests are answered.
     LowestTooHigh,
-    /// A letter is acknowledged before its handler has returned.
+    /// A server message is acknowledged before its handler has returned.
     AcknowledgedFirst,
-    /// Handled letters are not remembered.
+    /// Handled server messages are not remembered.
     HandledForgotten,
     /// Requests do not name the epoch of their session.
     NoEpoch,

@@ -1,5 +1,9 @@
 //! Runtime interface of a client: time and background tasks.
 
+pub(crate) mod backoff;
+pub(crate) mod select;
+pub(crate) mod timer_thread;
+
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
@@ -8,13 +12,13 @@ use std::time::Duration;
 /// A background task.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Time and background tasks for a client. [`OwnThread`](crate::OwnThread) is self-contained. Callers can
+/// Time and background tasks for a client. [`TimerThread`](crate::TimerThread) is self-contained. Callers can
 /// adapt their own runtime, and tests use one with simulated time.
 ///
 /// ```
-/// use mainstay_sessions::{OwnThread, Runtime};
+/// use mainstay_sessions::{TimerThread, Runtime};
 /// use std::time::Duration;
-/// let runtime = OwnThread::start()?;
+/// let runtime = TimerThread::start()?;
 /// let before = runtime.now_us();
 /// mainstay::remote::wait(runtime.sleep(Duration::from_millis(1)));
 /// assert!(runtime.now_us() >= before + 1_000);

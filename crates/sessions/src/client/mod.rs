@@ -1,13 +1,16 @@
 //! Clients, which open sessions.
 
-use crate::asynchronous::AsyncSession;
-use crate::core::{Core, Left, Means};
-use crate::keeper;
-use crate::own_thread::OwnThread;
-use crate::pauses::Chance;
-use crate::request::Request;
+pub(crate) mod asynchronous;
+pub(crate) mod session;
+
+use crate::client::asynchronous::AsyncSession;
+use crate::client::session::Session;
+use crate::protocol::keep_alive;
+use crate::protocol::request::Request;
+use crate::protocol::session_core::{ClientDeps, SessionCore, UnansweredRequests};
 use crate::runtime::Runtime;
-use crate::session::Session;
+use crate::runtime::backoff::Jitter;
+use crate::runtime::timer_thread::TimerThread;
 use crate::settings::Settings;
 use crate::transport::{Local, Served, Transport};
 use mainstay::remote::{AsyncDatabase, wait};
@@ -27,7 +30,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    means: Arc<Means>,
+    deps: Arc<ClientDeps>,
 }
 
 impl Client {
@@ -48,7 +51,7 @@ impl Client {
 
     /// Creates a client with the given settings.
     pub fn with(transport: Arc<dyn Transport>, settings: Settings) -> Result<Client> {
-        Client::on(transport, settings, OwnThread::start()?)
+        Client::on(transport, settings, TimerThread::start()?)
     }
 
     /// Creates a client with the given settings and runtime.
@@ -58,13 +61,13 @@ impl Client {
         runtime: Arc<dyn Runtime>,
     ) -> Result<Client> {
         settings.check()?;
-        let chance = Chance::new(settings.seed);
-        Ok(Client { means: Arc::new(Means { transport, runtime, settings, chance }) })
+        let jitter = Jitter::new(settings.seed);
+        Ok(Client { deps: Arc::new(ClientDeps { transport, runtime, settings, jitter }) })
     }
 
     /// The settings of this client.
     pub fn settings(&self) -> &Settings {
-        &self.means.settings
+        &self.deps.settings
     }
 
     /// Opens a session, or takes over the one of this name. A session has one owner at a time: the client
@@ -85,8 +88,8 @@ impl Client {
     /// numbers may belong to other requests. Then they end with `UnknownOutcome` and are not sent.
     ///
     /// Resumed requests have a new epoch. Store it with their numbers before any of them is sent; the
-    /// others keep their old epoch. `epoch` is the last stored epoch, and `left` the requests stored with
-    /// it. Requests stored with an earlier epoch end with `UnknownOutcome`. So do all requests if the
+    /// others keep their old epoch. `epoch` is the last stored epoch, and `unanswered` the requests stored
+    /// with it. Requests stored with an earlier epoch end with `UnknownOutcome`. So do all requests if the
     /// client crashes before it stores the new epoch, or if this call fails. The reason is that the session
     /// may have been taken over, and then `epoch` is no longer its last one.
     ///
@@ -104,8 +107,8 @@ impl Client {
     /// request.wait()?;
     /// drop((request, session)); // a crash, before the answer is stored
     ///
-    /// let left = vec![(number, add()?)];
-    /// let (session, requests) = Client::here(&db)?.resume(till(), epoch, left)?;
+    /// let unanswered = vec![(number, add()?)];
+    /// let (session, requests) = Client::here(&db)?.resume(till(), epoch, unanswered)?;
     /// let epoch = requests[0].epoch(); // stored instead, before it is sent again
     /// # assert_eq!(epoch, session.epoch());
     /// assert!(requests[0].wait()?.repeated);
@@ -116,9 +119,9 @@ impl Client {
         &self,
         options: SessionOptions,
         epoch: Stamp,
-        left: Vec<(u64, Transaction)>,
+        unanswered: Vec<(u64, Transaction)>,
     ) -> Result<(Session, Vec<Request>)> {
-        let (session, requests) = wait(self.resume_async(options, epoch, left))?;
+        let (session, requests) = wait(self.resume_async(options, epoch, unanswered))?;
         Ok((session.to_blocking(), requests))
     }
 
@@ -127,21 +130,22 @@ impl Client {
         &self,
         options: SessionOptions,
         epoch: Stamp,
-        left: Vec<(u64, Transaction)>,
+        unanswered: Vec<(u64, Transaction)>,
     ) -> Result<(AsyncSession, Vec<Request>)> {
-        let (core, asked) = self.start(options, Some(Left { epoch, requests: left })).await?;
-        let requests = asked.into_iter().map(|asked| Request::new(&core, asked)).collect();
+        let (core, pending) =
+            self.start(options, Some(UnansweredRequests { epoch, requests: unanswered })).await?;
+        let requests = pending.into_iter().map(|pending| Request::new(&core, pending)).collect();
         Ok((AsyncSession(core), requests))
     }
 
     async fn start(
         &self,
         options: SessionOptions,
-        left: Option<Left>,
-    ) -> Result<(Arc<Core>, Vec<Arc<crate::window::Asked>>)> {
-        let core = Arc::new(Core::new(&self.means, options.command()?)?);
-        let asked = core.open_with(left).await?;
-        keeper::start(&core);
-        Ok((core, asked))
+        unanswered: Option<UnansweredRequests>,
+    ) -> Result<(Arc<SessionCore>, Vec<Arc<crate::protocol::window::PendingRequest>>)> {
+        let core = Arc::new(SessionCore::new(&self.deps, options.command()?)?);
+        let pending = core.open_with(unanswered).await?;
+        keep_alive::start(&core);
+        Ok((core, pending))
     }
 }

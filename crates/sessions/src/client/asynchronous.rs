@@ -2,11 +2,11 @@
 //!
 //! The futures need no runtime, run on any, and are `Send`.
 
-use crate::core::{Core, Standing};
-use crate::figures::Figures;
-use crate::letters::{Letter, Stop};
-use crate::request::Request;
-use crate::session::Session;
+use crate::client::session::Session;
+use crate::protocol::request::Request;
+use crate::protocol::server_messages::{ServerMessage, StopSignal};
+use crate::protocol::session_core::{SessionCore, SessionStatus};
+use crate::stats::ClientStats;
 use mainstay::{Name, Receipt, Result, SessionInfo, Stamp, Transaction};
 use std::future::Future;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use std::time::Duration;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct AsyncSession(pub(crate) Arc<Core>);
+pub struct AsyncSession(pub(crate) Arc<SessionCore>);
 
 impl AsyncSession {
     /// The session's name.
@@ -51,12 +51,12 @@ impl AsyncSession {
 
     /// Returns whether the session is alive, as far as its client knows.
     pub fn is_live(&self) -> bool {
-        self.0.state.lock().standing == Standing::Live
+        self.0.state.lock().status == SessionStatus::Live
     }
 
     /// Counters of the client so far.
-    pub fn figures(&self) -> Figures {
-        self.0.tally.figures()
+    pub fn stats(&self) -> ClientStats {
+        self.0.counters.stats()
     }
 
     /// Returns the blocking handle of the same session.
@@ -66,7 +66,7 @@ impl AsyncSession {
 
     /// As [`Session::execute`]. Dropping the future gives up the request.
     pub async fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        self.0.execute(transaction, self.0.usual_deadline()).await
+        self.0.execute(transaction, self.0.default_deadline()).await
     }
 
     /// As [`Session::execute_within`]. Dropping the future gives up the request.
@@ -80,8 +80,8 @@ impl AsyncSession {
 
     /// As [`Session::request`].
     pub async fn request(&self, transaction: Transaction) -> Result<Request> {
-        let asked = self.0.take_number(transaction, self.0.usual_deadline()).await?;
-        Ok(Request::new(&self.0, asked))
+        let pending = self.0.assign_number(transaction, self.0.default_deadline()).await?;
+        Ok(Request::new(&self.0, pending))
     }
 
     /// As [`Session::unanswered`].
@@ -91,7 +91,7 @@ impl AsyncSession {
 
     /// As [`Session::ask_again`].
     pub async fn ask_again(&self, number: u64) -> Result<Receipt> {
-        self.0.ask_again(number, self.0.usual_deadline()).await
+        self.0.ask_again(number, self.0.default_deadline()).await
     }
 
     /// As [`Session::give_up`].
@@ -101,11 +101,11 @@ impl AsyncSession {
 
     /// As [`Session::keep_alive`].
     pub async fn keep_alive(&self) -> Result<()> {
-        self.0.keep_alive(self.0.usual_deadline()).await
+        self.0.keep_alive(self.0.default_deadline()).await
     }
 
-    /// Handles letters, as [`Session::listen`] does, until the session is closed or the future is dropped.
-    /// A letter whose handling is interrupted by the drop is redelivered to the next listener. Fails if the
+    /// Handles server messages, as [`Session::listen`] does, until the session is closed or the future is dropped.
+    /// A server message whose handling is interrupted by the drop is redelivered to the next listener. Fails if the
     /// client lacks the permission to listen.
     ///
     /// ```
@@ -114,22 +114,22 @@ impl AsyncSession {
     /// let db = Database::memory()?;
     /// let session = Client::here(&db)?.open(SessionOptions::new().name("worker-1"))?.to_async();
     /// db.sessions().send("worker-1", "stop")?;
-    /// let listening = session.listen(|letter| {
+    /// let listening = session.listen(|message| {
     ///     let session = session.clone();
     ///     async move {
-    ///         assert_eq!(*letter.payload, *b"stop");
+    ///         assert_eq!(*message.payload, *b"stop");
     ///         session.close().await.map(drop)
     ///     }
     /// });
     /// wait(listening)?;
     /// # Ok::<(), mainstay::Error>(())
     /// ```
-    pub async fn listen<F>(&self, handle: impl FnMut(Letter) -> F) -> Result<()>
+    pub async fn listen<F>(&self, handle: impl FnMut(ServerMessage) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
     {
-        self.0.begin_listening()?;
-        self.0.listen(&Stop::default(), handle).await
+        self.0.register_listener()?;
+        self.0.listen(&StopSignal::default(), handle).await
     }
 
     /// As [`Session::reopen`].

@@ -6,49 +6,49 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Pseudo-random numbers. Equal seeds give equal sequences.
-pub(crate) struct Chance(Mutex<u64>);
+pub(crate) struct Jitter(Mutex<u64>);
 
-impl Chance {
+impl Jitter {
     /// Starts from a seed, or from a random one.
-    pub fn new(seed: Option<u64>) -> Chance {
-        Chance(Mutex::new(seed.unwrap_or_else(|| RandomState::new().hash_one(0))))
+    pub fn new(seed: Option<u64>) -> Jitter {
+        Jitter(Mutex::new(seed.unwrap_or_else(|| RandomState::new().hash_one(0))))
     }
 
     /// The next number.
-    pub fn number(&self) -> u64 {
+    pub fn next_number(&self) -> u64 {
         let mut state = self.0.lock();
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(*state)
+        splitmix64(*state)
     }
 }
 
 /// The mixing function of SplitMix64: every input bit flips about half of the output bits.
-pub(crate) fn mixed(number: u64) -> u64 {
+pub(crate) fn splitmix64(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
 /// The pauses of one request.
-pub(crate) struct Pauses<'a> {
-    chance: &'a Chance,
+pub(crate) struct Backoff<'a> {
+    jitter: &'a Jitter,
     next: Duration,
-    longest: Duration,
+    max: Duration,
 }
 
-impl<'a> Pauses<'a> {
+impl<'a> Backoff<'a> {
     /// Starts with the shortest pause.
-    pub fn new(settings: &Settings, chance: &'a Chance) -> Pauses<'a> {
-        Pauses { chance, next: settings.first_pause, longest: settings.longest_pause }
+    pub fn new(settings: &Settings, jitter: &'a Jitter) -> Backoff<'a> {
+        Backoff { jitter, next: settings.first_pause, max: settings.longest_pause }
     }
 
     /// The next pause: random between half and the whole, so that clients that failed together do not retry
     /// together.
     pub fn next(&mut self) -> Duration {
-        let whole = self.next.min(self.longest);
+        let whole = self.next.min(self.max);
         self.next = whole.saturating_mul(2);
         let half_us = u64::try_from(whole.as_micros() / 2).unwrap_or(u64::MAX);
-        whole / 2 + Duration::from_micros(self.chance.number() % (half_us + 1))
+        whole / 2 + Duration::from_micros(self.jitter.next_number() % (half_us + 1))
     }
 }
 
@@ -61,15 +61,15 @@ mod tests {
         let ms = Duration::from_millis;
         let settings =
             Settings { first_pause: ms(10), longest_pause: ms(80), ..Settings::default() };
-        let pauses = |seed| {
-            let chance = Chance::new(Some(seed));
-            let mut pauses = Pauses::new(&settings, &chance);
-            [(); 6].map(|()| pauses.next())
+        let backoff = |seed| {
+            let jitter = Jitter::new(Some(seed));
+            let mut backoff = Backoff::new(&settings, &jitter);
+            [(); 6].map(|()| backoff.next())
         };
-        for (pause, whole) in pauses(1).into_iter().zip([10, 20, 40, 80, 80, 80]) {
+        for (pause, whole) in backoff(1).into_iter().zip([10, 20, 40, 80, 80, 80]) {
             assert!(pause >= ms(whole) / 2 && pause <= ms(whole), "{pause:?} of {whole} ms");
         }
-        assert_eq!(pauses(1), pauses(1));
-        assert_ne!(pauses(1), pauses(2));
+        assert_eq!(backoff(1), backoff(1));
+        assert_ne!(backoff(1), backoff(2));
     }
 }

@@ -1,11 +1,11 @@
 //! Blocking sessions.
 
-use crate::asynchronous::AsyncSession;
-use crate::core::{Core, Standing};
+use crate::client::asynchronous::AsyncSession;
 use crate::failure;
-use crate::figures::Figures;
-use crate::letters::{Letter, Stop};
-use crate::request::Request;
+use crate::protocol::request::Request;
+use crate::protocol::server_messages::{ServerMessage, StopSignal};
+use crate::protocol::session_core::{SessionCore, SessionStatus};
+use crate::stats::ClientStats;
 use mainstay::remote::wait;
 use mainstay::{Error, Name, Receipt, Result, SessionInfo, Stamp, Transaction};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Session(pub(crate) Arc<Core>);
+pub struct Session(pub(crate) Arc<SessionCore>);
 
 impl Session {
     /// The session's name.
@@ -50,12 +50,12 @@ impl Session {
 
     /// Returns whether the session is alive, as far as its client knows.
     pub fn is_live(&self) -> bool {
-        self.0.state.lock().standing == Standing::Live
+        self.0.state.lock().status == SessionStatus::Live
     }
 
     /// Counters of the client so far.
-    pub fn figures(&self) -> Figures {
-        self.0.tally.figures()
+    pub fn stats(&self) -> ClientStats {
+        self.0.counters.stats()
     }
 
     /// Returns the async handle of the same session.
@@ -73,7 +73,7 @@ impl Session {
     /// transaction was not executed, and with `UnknownOutcome` if it may have been. Then
     /// [`Session::reopen`] allows new requests.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        wait(self.0.execute(transaction, self.0.usual_deadline()))
+        wait(self.0.execute(transaction, self.0.default_deadline()))
     }
 
     /// Like [`Session::execute`], with another deadline; `None`: without limit.
@@ -88,8 +88,8 @@ impl Session {
     /// Assigns a number to a transaction, which is sent when its answer is awaited. Blocks while the window
     /// is full.
     pub fn request(&self, transaction: Transaction) -> Result<Request> {
-        let asked = wait(self.0.take_number(transaction, self.0.usual_deadline()))?;
-        Ok(Request::new(&self.0, asked))
+        let pending = wait(self.0.assign_number(transaction, self.0.default_deadline()))?;
+        Ok(Request::new(&self.0, pending))
     }
 
     /// The numbers of requests without an answer before their deadline. They occupy the window; when it is
@@ -100,7 +100,7 @@ impl Session {
 
     /// Sends an unanswered request again. It is executed now, or its stored answer is returned.
     pub fn ask_again(&self, number: u64) -> Result<Receipt> {
-        wait(self.0.ask_again(number, self.0.usual_deadline()))
+        wait(self.0.ask_again(number, self.0.default_deadline()))
     }
 
     /// Gives up an unanswered request: either it was executed, or it will not be executed once the database
@@ -112,12 +112,12 @@ impl Session {
     /// Renews the lease and reports which answers the client has received. This also happens in the
     /// background.
     pub fn keep_alive(&self) -> Result<()> {
-        wait(self.0.keep_alive(self.0.usual_deadline()))
+        wait(self.0.keep_alive(self.0.default_deadline()))
     }
 
-    /// Starts a thread that handles letters in order, each once, until the listener is dropped or the
-    /// session is closed. A letter is acknowledged after its handler has returned. If the handler fails or
-    /// panics, the letter is redelivered after a pause, and later letters wait behind it.
+    /// Starts a thread that handles server messages in order, each once, until the listener is dropped or the
+    /// session is closed. A server message is acknowledged after its handler has returned. If the handler fails or
+    /// panics, the server message is redelivered after a pause, and later server messages wait behind it.
     ///
     /// ```
     /// use mainstay::{Database, SessionOptions};
@@ -126,35 +126,37 @@ impl Session {
     ///
     /// let db = Database::memory()?;
     /// let session = Client::here(&db)?.open(SessionOptions::new().name("worker-1"))?;
-    /// let (tell, told) = channel();
-    /// let listener = session.listen(move |letter| {
-    ///     tell.send(letter.payload.to_vec()).unwrap();
+    /// let (sender, receiver) = channel();
+    /// let listener = session.listen(move |message| {
+    ///     sender.send(message.payload.to_vec()).unwrap();
     ///     Ok(())
     /// })?;
     /// db.sessions().send("worker-1", "stop")?;
-    /// assert_eq!(told.recv().unwrap(), b"stop");
+    /// assert_eq!(receiver.recv().unwrap(), b"stop");
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn listen(
         &self,
-        mut handle: impl FnMut(Letter) -> Result<()> + Send + 'static,
+        mut handle: impl FnMut(ServerMessage) -> Result<()> + Send + 'static,
     ) -> Result<Listener> {
         let core = self.0.clone();
-        let stop = Stop::default();
-        core.begin_listening()?;
-        let own = core.clone();
-        let stopping = stop.clone();
+        let stop = StopSignal::default();
+        core.register_listener()?;
+        let listener_core = core.clone();
+        let listener_stop = stop.clone();
         let thread = std::thread::Builder::new().name("mainstay-letters".to_owned());
-        let handle = move |letter| std::future::ready(handle(letter));
-        let end = Arc::<Mutex<Option<Error>>>::default();
-        let ended = end.clone();
+        let handle = move |message| std::future::ready(handle(message));
+        let error = Arc::<Mutex<Option<Error>>>::default();
+        let listener_error = error.clone();
         let thread = thread
-            .spawn(move || *ended.lock() = wait(own.listen(&stopping, handle)).err())
+            .spawn(move || {
+                *listener_error.lock() = wait(listener_core.listen(&listener_stop, handle)).err()
+            })
             .map_err(|error| {
                 core.state.lock().is_listening = false;
                 failure::no_thread(&error)
             })?;
-        Ok(Listener { core, stop, end, thread: Some(thread) })
+        Ok(Listener { core, stop, error, thread: Some(thread) })
     }
 
     /// Opens the next session of the same name if this one is gone; otherwise does nothing. Once this
@@ -169,20 +171,20 @@ impl Session {
     }
 }
 
-/// A thread that handles letters. Dropping it waits until the letter in progress is handled.
+/// A thread that handles server messages. Dropping it waits until the server message in progress is handled.
 pub struct Listener {
-    core: Arc<Core>,
-    stop: Stop,
-    end: Arc<Mutex<Option<Error>>>,
+    core: Arc<SessionCore>,
+    stop: StopSignal,
+    error: Arc<Mutex<Option<Error>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// The reason why it stopped: the client lacks the permission to receive letters. For a served
+    /// The reason why it stopped: the client lacks the permission to receive server messages. For a served
     /// database, listening needs the permission to read the feed. `None` while it runs, and after the
     /// session was closed.
     pub fn failure(&self) -> Option<Error> {
-        self.end.lock().clone()
+        self.error.lock().clone()
     }
 }
 

@@ -21,64 +21,65 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A runtime of one thread. It ends with the last handle.
-pub struct OwnThread {
-    shared: Arc<Shared>,
+pub struct TimerThread {
+    shared: Arc<TimerState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Shared {
+struct TimerState {
     clock: SystemClock,
-    work: Mutex<Work>,
+    work: Mutex<WorkQueue>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Work {
-    ready: VecDeque<Arc<Errand>>,
+struct WorkQueue {
+    ready: VecDeque<Arc<BackgroundTask>>,
     /// Keyed by due time, and a number that makes the key unique.
     timers: BTreeMap<(u64, u64), Waker>,
     timer_count: u64,
     /// The end of the thread's current sleep. A timer that is due later needs no wake-up.
-    asleep_until_us: u64,
-    is_over: bool,
+    sleeping_until_us: u64,
+    is_shut_down: bool,
 }
 
-impl OwnThread {
+impl TimerThread {
     /// Starts the thread.
-    pub fn start() -> Result<Arc<OwnThread>> {
+    pub fn start() -> Result<Arc<TimerThread>> {
         let clock = SystemClock::new();
         let work = Mutex::default();
         let wake = Condvar::new();
-        let shared = Arc::new(Shared { clock, work, wake });
-        let own = shared.clone();
+        let shared = Arc::new(TimerState { clock, work, wake });
+        let state = shared.clone();
         let thread = std::thread::Builder::new().name("mainstay-sessions".to_owned());
-        let thread = thread.spawn(move || own.run()).map_err(|error| failure::no_thread(&error))?;
-        Ok(Arc::new(OwnThread { shared, thread: Mutex::new(Some(thread)) }))
+        let thread =
+            thread.spawn(move || state.run()).map_err(|error| failure::no_thread(&error))?;
+        Ok(Arc::new(TimerThread { shared, thread: Mutex::new(Some(thread)) }))
     }
 }
 
-impl Runtime for OwnThread {
+impl Runtime for TimerThread {
     fn now_us(&self) -> u64 {
         self.shared.clock.monotonic_us()
     }
 
     fn sleep(&self, time: Duration) -> Task {
         let due_us = self.now_us().saturating_add(micros(time));
-        Box::pin(Nap { shared: self.shared.clone(), due_us, timer: None })
+        Box::pin(Sleep { shared: self.shared.clone(), due_us, timer: None })
     }
 
     fn spawn(&self, task: Task) {
         let future = Mutex::new(Some(task));
         let shared = Arc::downgrade(&self.shared);
-        Arc::new(Errand { future, is_queued: AtomicBool::new(false), shared }).wake();
+        Arc::new(BackgroundTask { future, is_queued: AtomicBool::new(false), shared }).wake();
     }
 }
 
-impl Drop for OwnThread {
+impl Drop for TimerThread {
     fn drop(&mut self) {
         let work = {
             let mut work = self.shared.work.lock();
-            std::mem::replace(&mut *work, Work { is_over: true, ..Work::default() })
+            std::mem::replace(&mut *work, WorkQueue { is_shut_down: true, ..WorkQueue::default() })
         };
         self.shared.wake.notify_one();
         // Unlocked, because dropping futures removes their timers.
@@ -91,46 +92,46 @@ impl Drop for OwnThread {
     }
 }
 
-impl Shared {
+impl TimerState {
     fn run(&self) {
         while let Some(next) = self.next() {
             match next {
-                Next::Poll(errand) => errand.poll(),
-                Next::Wake(wakers) => wakers.into_iter().for_each(Waker::wake),
+                WorkItem::Poll(task) => task.poll(),
+                WorkItem::Wake(wakers) => wakers.into_iter().for_each(Waker::wake),
             }
         }
     }
 
     /// The next work item; waits for one. `None` at shutdown.
-    fn next(&self) -> Option<Next> {
+    fn next(&self) -> Option<WorkItem> {
         let mut work = self.work.lock();
         loop {
-            if work.is_over {
+            if work.is_shut_down {
                 return None;
             }
             let now_us = self.clock.monotonic_us();
             let due = work.due(now_us);
             if !due.is_empty() {
-                return Some(Next::Wake(due));
+                return Some(WorkItem::Wake(due));
             }
-            if let Some(errand) = work.ready.pop_front() {
-                return Some(Next::Poll(errand));
+            if let Some(task) = work.ready.pop_front() {
+                return Some(WorkItem::Poll(task));
             }
             let until_us = work.timers.keys().next().map(|(due_us, _)| *due_us);
-            work.asleep_until_us = until_us.unwrap_or(u64::MAX);
+            work.sleeping_until_us = until_us.unwrap_or(u64::MAX);
             match until_us {
                 Some(until_us) => {
-                    let left = Duration::from_micros(until_us.saturating_sub(now_us));
-                    self.wake.wait_for(&mut work, left);
+                    let remaining = Duration::from_micros(until_us.saturating_sub(now_us));
+                    self.wake.wait_for(&mut work, remaining);
                 }
                 None => self.wake.wait(&mut work),
             }
-            work.asleep_until_us = 0;
+            work.sleeping_until_us = 0;
         }
     }
 }
 
-impl Work {
+impl WorkQueue {
     /// Removes and returns the wakers of the due timers.
     fn due(&mut self, now_us: u64) -> Vec<Waker> {
         let later = self.timers.split_off(&(now_us + 1, 0));
@@ -138,43 +139,43 @@ impl Work {
     }
 }
 
-enum Next {
+enum WorkItem {
     Wake(Vec<Waker>),
-    Poll(Arc<Errand>),
+    Poll(Arc<BackgroundTask>),
 }
 
 /// A spawned task.
-struct Errand {
+struct BackgroundTask {
     future: Mutex<Option<Task>>,
     is_queued: AtomicBool,
-    shared: Weak<Shared>,
+    shared: Weak<TimerState>,
 }
 
-impl Errand {
-    fn poll(self: &Arc<Errand>) {
+impl BackgroundTask {
+    fn poll(self: &Arc<BackgroundTask>) {
         // Cleared before the poll: SeqCst pairs with `wake`, so a wake-up during the poll queues the task again.
         self.is_queued.store(false, Ordering::SeqCst);
         let waker = Waker::from(self.clone());
-        let mut place = self.future.lock();
-        let Some(future) = place.as_mut() else { return };
+        let mut slot = self.future.lock();
+        let Some(future) = slot.as_mut() else { return };
         let mut context = Context::from_waker(&waker);
         // A panicking task ends; the others continue.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
         if !matches!(polled, Ok(Poll::Pending)) {
-            *place = None;
+            *slot = None;
         }
     }
 }
 
-impl Wake for Errand {
-    fn wake(self: Arc<Errand>) {
+impl Wake for BackgroundTask {
+    fn wake(self: Arc<BackgroundTask>) {
         let Some(shared) = self.shared.upgrade() else { return };
         // SeqCst pairs with `poll`. The swap queues the task only once.
         if self.is_queued.swap(true, Ordering::SeqCst) {
             return;
         }
         let mut work = shared.work.lock();
-        if !work.is_over {
+        if !work.is_shut_down {
             work.ready.push_back(self);
             drop(work);
             shared.wake.notify_one();
@@ -183,48 +184,48 @@ impl Wake for Errand {
 }
 
 /// A sleep future.
-struct Nap {
-    shared: Arc<Shared>,
+struct Sleep {
+    shared: Arc<TimerState>,
     due_us: u64,
     timer: Option<u64>,
 }
 
-impl Future for Nap {
+impl Future for Sleep {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Nap>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<()> {
         if self.shared.clock.monotonic_us() >= self.due_us {
             return Poll::Ready(());
         }
-        let before = self.set_timer(context.waker().clone());
-        drop(before);
+        let previous = self.set_timer(context.waker().clone());
+        drop(previous);
         Poll::Pending
     }
 }
 
-impl Nap {
+impl Sleep {
     /// Sets or resets the timer. Returns the previous waker, to be dropped unlocked.
     fn set_timer(&mut self, waker: Waker) -> Option<Waker> {
         let shared = self.shared.clone();
         let mut work = shared.work.lock();
-        if work.is_over {
+        if work.is_shut_down {
             return Some(waker);
         }
         let timer = *self.timer.get_or_insert_with(|| {
             work.timer_count += 1;
             work.timer_count
         });
-        let before = work.timers.insert((self.due_us, timer), waker);
-        let sleeps_too_long = self.due_us < work.asleep_until_us;
+        let previous = work.timers.insert((self.due_us, timer), waker);
+        let sleeps_too_long = self.due_us < work.sleeping_until_us;
         drop(work);
         if sleeps_too_long {
             shared.wake.notify_one();
         }
-        before
+        previous
     }
 }
 
-impl Drop for Nap {
+impl Drop for Sleep {
     fn drop(&mut self) {
         let Some(timer) = self.timer else { return };
         let waker = self.shared.work.lock().timers.remove(&(self.due_us, timer));
@@ -244,38 +245,38 @@ mod tests {
 
     #[test]
     fn who_sleeps_is_woken_in_the_order_of_time() {
-        let runtime = OwnThread::start().unwrap();
-        let (tell, told) = channel();
+        let runtime = TimerThread::start().unwrap();
+        let (sender, receiver) = channel();
         for ms in [30, 10, 20] {
-            let nap = runtime.sleep(Duration::from_millis(ms));
-            let tell = tell.clone();
+            let sleep = runtime.sleep(Duration::from_millis(ms));
+            let sender = sender.clone();
             runtime.spawn(Box::pin(async move {
-                nap.await;
-                tell.send(ms).unwrap();
+                sleep.await;
+                sender.send(ms).unwrap();
             }));
         }
-        assert_eq!(told.iter().take(3).collect::<Vec<_>>(), [10, 20, 30]);
+        assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [10, 20, 30]);
     }
 
     #[test]
     fn a_task_that_panics_ends_alone() {
-        let runtime = OwnThread::start().unwrap();
+        let runtime = TimerThread::start().unwrap();
         runtime.spawn(Box::pin(async { panic!("on purpose") }));
         wait(runtime.sleep(Duration::from_millis(1)));
     }
 
     #[test]
     fn tasks_end_with_the_last_handle() {
-        let runtime = OwnThread::start().unwrap();
-        let held = Arc::new(());
-        let nap = runtime.sleep(Duration::from_secs(3600));
-        let mine = held.clone();
+        let runtime = TimerThread::start().unwrap();
+        let handle = Arc::new(());
+        let sleep = runtime.sleep(Duration::from_secs(3600));
+        let task_handle = handle.clone();
         runtime.spawn(Box::pin(async move {
-            nap.await;
-            drop(mine);
+            sleep.await;
+            drop(task_handle);
         }));
         wait(runtime.sleep(Duration::from_millis(1)));
         drop(runtime);
-        assert_eq!(Arc::strong_count(&held), 1);
+        assert_eq!(Arc::strong_count(&handle), 1);
     }
 }
