@@ -20,14 +20,14 @@ fn switch() {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T> {
+pub struct Mutex<T> {
     inner: shuttle::sync::Mutex<T>,
     /// Mirrors the lock state. No other thread runs between the lock operation and its store, because only
     /// shuttle operations switch threads.
     held: AtomicBool,
 }
 
-pub(crate) struct MutexGuard<'m, T> {
+pub struct MutexGuard<'m, T> {
     /// `None` only during a wait.
     inner: Option<shuttle::sync::MutexGuard<'m, T>>,
     mutex: &'m Mutex<T>,
@@ -80,7 +80,7 @@ impl<T> Drop for MutexGuard<'_, T> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Condvar(shuttle::sync::Condvar);
+pub struct Condvar(shuttle::sync::Condvar);
 
 impl Condvar {
     pub const fn new() -> Condvar {
@@ -110,7 +110,7 @@ impl Condvar {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+pub struct RwLock<T>(shuttle::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
     pub const fn new(value: T) -> RwLock<T> {
