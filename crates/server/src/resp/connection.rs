@@ -69,7 +69,7 @@ pub enum CloseReason {
     /// The client closed the connection or disappeared.
     HungUp,
     /// The client asked to close it.
-    Quit,
+    Asked,
     /// The client sent a malformed request, after which the input cannot be parsed.
     Malformed,
     /// The client did not read its replies.
@@ -509,7 +509,7 @@ impl Connection {
             CommandOutcome::Deferred => self.phase = Phase::Paused,
             CommandOutcome::Close(reply) => {
                 self.queue_reply(QueuedReply::Reply(reply));
-                self.start_close(CloseReason::Quit);
+                self.start_close(CloseReason::Asked);
             }
             CommandOutcome::LongWork(job) => return self.suspend(AsyncWork::Job(job)),
             CommandOutcome::Login(login) => return self.suspend(AsyncWork::Login(login)),

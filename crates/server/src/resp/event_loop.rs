@@ -771,7 +771,7 @@ impl Loop {
                 increment(&self.shared.metrics.slow_readers);
                 tracing::warn!(%client, "a connection was cut: it does not read its replies");
             }
-            _ => tracing::debug!(%client, ?reason, "a connection is over"),
+            _ => tracing::debug!(%client, why = ?reason, "a connection is over"),
         }
     }
 
