@@ -31,7 +31,7 @@ type MergeFn<A> = dyn Fn(A, A) -> Result<A> + Send + Sync;
 ///
 /// let clicks = [("ada", 1_000), ("ada", 61_000), ("ada", 58_000), ("bob", 70_000)];
 /// let sink = MemorySink::new("counts");
-/// let mut pipeline = Pipeline::span(per_minute)
+/// let mut pipeline = Pipeline::of(per_minute)
 ///     .source(Items::new("clicks", clicks))
 ///     .sink(sink.clone())
 ///     .open(Arc::new(MemoryState::new()))?;
